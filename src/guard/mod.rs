@@ -1,0 +1,312 @@
+//! The guard: ordered layers with modes. It judges, settles tickets, and turns every failure into a refusal.
+
+mod combine;
+mod settle;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::future::BoxFuture;
+pub use settle::{Claim, Outcome, Receipt, Settlement, Settler};
+
+use crate::item::{Exchange, Item, Located, RouteKind, ToolCall};
+use crate::layers::{Context, LAYERS, Layer};
+use crate::names::{RouteName, RuleId, ToolName};
+use crate::policy::{ExecutesAt, Modes, Policy, PolicyHash};
+use crate::source::{Problem, Problems};
+use crate::store::Stores;
+use crate::verdict::{Finding, Hold, LayerId, Mode, Opinion, Reason, Ruling, Undecided, Verdict};
+
+/// How long one layer may take for one item before it is `Undecided`.
+pub const LAYER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Told of every decision before it takes effect: metrics, audit, eval's tally. An error refuses the message.
+pub trait Observer: Send + Sync {
+    /// Called once per exchange.
+    fn decided<'a>(
+        &'a self,
+        exchange: &'a Exchange,
+        decision: &'a Decision,
+    ) -> BoxFuture<'a, Result<(), String>>;
+}
+
+/// Which route executes which tool, from the config.
+#[derive(Clone, Debug, Default)]
+pub struct Venues(pub HashMap<ToolName, RouteName>);
+
+/// What the guard says of one exchange.
+pub struct Decision {
+    /// Under which policy.
+    pub policy: PolicyHash,
+    /// One per item, in the same order.
+    pub rulings: Vec<Ruling>,
+    /// Tickets claimed for items that now pass, by index of the item.
+    pub claims: Vec<(usize, Box<dyn Claim>)>,
+    /// Receipts for items that were done before, by index of the item: nothing is sent for these.
+    pub receipts: Vec<(usize, Receipt)>,
+}
+
+impl fmt::Debug for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decision")
+            .field("policy", &self.policy)
+            .field("rulings", &self.rulings)
+            .field("claims", &self.claims.len())
+            .field("receipts", &self.receipts)
+            .finish()
+    }
+}
+
+/// Proof that the guard has judged this message. Only the guard's own rooms can make one, and an upstream takes nothing else.
+#[derive(Debug)]
+pub struct Cleared<M>(M);
+
+impl<M> Cleared<M> {
+    /// Seals a message that `decision` has been applied to.
+    pub(crate) fn seal(message: M, _decision: &Decision) -> Self {
+        Self(message)
+    }
+
+    /// The message.
+    pub const fn message(&self) -> &M {
+        &self.0
+    }
+
+    /// The message, to be sent.
+    pub fn into_message(self) -> M {
+        self.0
+    }
+}
+
+/// Layers and policy: what `serve` and `eval` both drive.
+pub struct Guard {
+    policy: Arc<Policy>,
+    layers: Vec<(Mode, Arc<dyn Layer>)>,
+    settler: Option<Arc<dyn Settler>>,
+    venues: Venues,
+    observers: Vec<Arc<dyn Observer>>,
+    track_reached: bool,
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let layers: Vec<_> = self.layers.iter().map(|(mode, l)| (l.id(), mode)).collect();
+        f.debug_struct("Guard")
+            .field("policy", &self.policy.hash)
+            .field("layers", &layers)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a guard is made of besides its policy.
+#[derive(Clone, Default)]
+pub struct Parts {
+    /// Databases, tickets, clock.
+    pub stores: Stores,
+    /// Who executes what.
+    pub venues: Venues,
+    /// Who is told.
+    pub observers: Vec<Arc<dyn Observer>>,
+    /// Count items that reach a layer that is off: eval wants it, serve does not pay for it.
+    pub track_reached: bool,
+}
+
+impl Guard {
+    /// A guard for the policy, with `modes` in place of the policy's own (eval's arms); serve passes `&policy.modes`.
+    ///
+    /// # Errors
+    /// Every layer that is switched on and cannot run.
+    pub fn new(policy: Arc<Policy>, modes: &Modes, parts: Parts) -> Result<Self, Problems> {
+        let mut problems = Vec::new();
+        let mut layers = Vec::new();
+        for id in LayerId::ALL {
+            let mode = modes.of(id);
+            match LAYERS.iter().find(|def| def.id == id) {
+                Some(def) => match (def.build)(&policy, &parts.stores) {
+                    Ok(layer) => layers.push((mode, layer)),
+                    // A layer that is off need not be able to run.
+                    Err(_) if mode == Mode::Off => {}
+                    Err(found) => problems.extend(found.0),
+                },
+                None if mode == Mode::Off => {}
+                None => problems.push(
+                    Problem::new(format!(
+                        "the layer `{id}` is switched on but this build has none"
+                    ))
+                    .help(format!("set `layers.{id}: off`")),
+                ),
+            }
+        }
+        if !problems.is_empty() {
+            return Err(Problems(problems));
+        }
+        let settler = (modes.of(LayerId::Tickets) == Mode::Enforce)
+            .then(|| crate::layers::tickets::settler(&policy, &parts.stores))
+            .transpose()?;
+        Ok(Self {
+            policy,
+            layers,
+            settler,
+            venues: parts.venues,
+            observers: parts.observers,
+            track_reached: parts.track_reached,
+        })
+    }
+
+    /// The policy it runs.
+    pub const fn policy(&self) -> &Arc<Policy> {
+        &self.policy
+    }
+
+    /// Judges every item, settles the calls that execute here, and tells the observers.
+    ///
+    /// # Errors
+    /// An observer that could not record the decision: the message must be refused.
+    pub async fn decide(&self, exchange: &Exchange) -> Result<Decision, Undecided> {
+        let mut decision = Decision {
+            policy: self.policy.hash.clone(),
+            rulings: Vec::with_capacity(exchange.items.len()),
+            claims: Vec::new(),
+            receipts: Vec::new(),
+        };
+        for (index, located) in exchange.items.iter().enumerate() {
+            let context = self.context(exchange, located);
+            let mut ruling = self.judge(located, &context).await;
+            if let Item::ToolCall(call) = &located.item
+                && let Verdict::Hold(hold) = ruling.verdict.clone()
+            {
+                if !context.executes_here {
+                    // A proposal: the route that executes it settles the ticket.
+                    ruling.verdict = Verdict::Allow;
+                    decision.rulings.push(ruling);
+                    continue;
+                }
+                let settled = self.settle(call, &context, hold).await;
+                ruling.verdict = match settled {
+                    Settlement::Redeem(claim) => {
+                        decision.claims.push((index, claim));
+                        Verdict::Allow
+                    }
+                    Settlement::Replay(receipt) => {
+                        decision.receipts.push((index, receipt));
+                        Verdict::Allow
+                    }
+                    Settlement::Hold(hold) => Verdict::Hold(hold),
+                    Settlement::Deny(finding) => Verdict::Deny(finding),
+                };
+            }
+            decision.rulings.push(ruling);
+        }
+        for observer in &self.observers {
+            observer
+                .decided(exchange, &decision)
+                .await
+                .map_err(|cause| Undecided {
+                    layer: LayerId::Tickets,
+                    cause: format!("the decision could not be recorded: {cause}"),
+                })?;
+        }
+        Ok(decision)
+    }
+
+    fn context<'a>(&'a self, exchange: &'a Exchange, located: &'a Located) -> Context<'a> {
+        let Item::ToolCall(call) = &located.item else {
+            return Context {
+                exchange,
+                rule: None,
+                executes_here: false,
+            };
+        };
+        let rule = self.policy.rule_for(&call.tool);
+        let declared = rule.and_then(|rule| rule.executes_at.as_ref());
+        let executes_here = match (declared, self.venues.0.get(&call.tool)) {
+            (Some(ExecutesAt::Route(route)), _) | (None, Some(route)) => *route == exchange.route,
+            (Some(ExecutesAt::Agent), _) => exchange.kind == RouteKind::Model,
+            (None, None) => true,
+        };
+        Context {
+            exchange,
+            rule,
+            executes_here,
+        }
+    }
+
+    async fn judge(&self, located: &Located, context: &Context<'_>) -> Ruling {
+        let mut opinions = Vec::new();
+        let mut denied = false;
+        for (mode, layer) in &self.layers {
+            if *mode == Mode::Off && !self.track_reached {
+                continue;
+            }
+            if !layer.reaches(located, context) {
+                continue;
+            }
+            let started = Instant::now();
+            let verdict = if *mode == Mode::Off {
+                Verdict::Allow
+            } else {
+                ask(layer.as_ref(), located, context).await
+            };
+            opinions.push(Opinion {
+                layer: layer.id(),
+                mode: *mode,
+                reached: !denied,
+                elapsed: started.elapsed(),
+                verdict,
+            });
+            denied |= *mode == Mode::Enforce
+                && opinions
+                    .last()
+                    .is_some_and(|o| matches!(o.verdict, Verdict::Deny(_)));
+        }
+        Ruling {
+            place: located.place.clone(),
+            verdict: combine::strongest(&opinions),
+            opinions,
+        }
+    }
+
+    async fn settle(&self, call: &ToolCall, context: &Context<'_>, hold: Hold) -> Settlement {
+        let layer = hold.finding.layer;
+        let Some(settler) = &self.settler else {
+            return Settlement::Deny(Finding {
+                reason: Reason::NoApprover,
+                ..hold.finding
+            });
+        };
+        match settler.settle(call, context, hold).await {
+            Ok(settlement) => settlement,
+            Err(undecided) => Settlement::Deny(refused(layer, &undecided)),
+        }
+    }
+}
+
+async fn ask(layer: &dyn Layer, located: &Located, context: &Context<'_>) -> Verdict {
+    let judged = tokio::time::timeout(LAYER_TIMEOUT, layer.judge(located, context)).await;
+    match judged {
+        Ok(Ok(verdict)) => combine::fitting(layer.id(), &located.item, verdict),
+        Ok(Err(undecided)) => Verdict::Deny(refused(layer.id(), &undecided)),
+        Err(_) => Verdict::Deny(refused(
+            layer.id(),
+            &Undecided {
+                layer: layer.id(),
+                cause: format!("no verdict within {LAYER_TIMEOUT:?}"),
+            },
+        )),
+    }
+}
+
+/// A failure is a refusal: no layer can fail open.
+fn refused(layer: LayerId, undecided: &Undecided) -> Finding {
+    tracing::error!(layer = layer.as_str(), cause = %undecided.cause, "a layer could not decide");
+    Finding {
+        layer,
+        rule: RuleId::from("guard.undecided"),
+        reason: Reason::Undecided,
+        argument: None,
+        detail: Cow::Owned(undecided.cause.clone()),
+    }
+}

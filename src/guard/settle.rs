@@ -1,0 +1,87 @@
+//! Tickets as the guard sees them: a held call is settled, a claim carries the call to its outcome.
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::item::ToolCall;
+use crate::layers::Context;
+use crate::names::TicketId;
+use crate::verdict::{Finding, Hold, Undecided};
+
+/// The stored outcome of a ticketed call, given back when the same call is repeated.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Receipt {
+    /// The ticket that was spent.
+    pub ticket: TicketId,
+    /// The upstream's status; 200 for a call released to the agent.
+    pub status: u16,
+    /// The upstream's content type.
+    pub content_type: Option<String>,
+    /// The body as the agent got it, after the guard's rewrites.
+    #[serde(with = "as_text")]
+    pub body: Bytes,
+    /// When the outcome was stored.
+    pub completed_at: Timestamp,
+}
+
+mod as_text {
+    use bytes::Bytes;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(body: &Bytes, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&String::from_utf8_lossy(body))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Bytes, D::Error> {
+        String::deserialize(from).map(Bytes::from)
+    }
+}
+
+/// What came of a claimed call.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// Provably no byte of the request left: the ticket is approved again.
+    NotSent,
+    /// The upstream answered, whatever the status: the ticket is spent.
+    Answered(Receipt),
+    /// Sent, and no whole answer came: the ticket is `unknown` and never sent again by itself.
+    Unknown,
+}
+
+/// A ticket that is being redeemed for exactly one call. Dropped without an outcome it ends as `unknown`.
+pub trait Claim: Send + Sync {
+    /// The ticket.
+    fn ticket(&self) -> &TicketId;
+
+    /// The arguments as stored when the ticket was asked for (RFC 8785): these are sent, not the fresh ones.
+    fn arguments(&self) -> &Bytes;
+
+    /// Stores the outcome durably, before the agent is answered.
+    fn finish(self: Box<Self>, outcome: Outcome) -> BoxFuture<'static, Result<(), Undecided>>;
+}
+
+/// What the tickets say of a held call.
+pub enum Settlement {
+    /// Approved and claimed: send the stored call once.
+    Redeem(Box<dyn Claim>),
+    /// Done before: give the receipt back, send nothing.
+    Replay(Receipt),
+    /// Waits for a person.
+    Hold(Hold),
+    /// Refused: denied, expired, unknown outcome, no approver.
+    Deny(Finding),
+}
+
+/// Settles calls that every other layer allows or holds. Implemented by the tickets layer.
+pub trait Settler: Send + Sync {
+    /// Looks the call up by (tenant, principal, session, digest), asks for a ticket where there is none, claims it where
+    /// it is approved. `hold` is what the layers asked for.
+    fn settle<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        context: &'a Context<'a>,
+        hold: Hold,
+    ) -> BoxFuture<'a, Result<Settlement, Undecided>>;
+}

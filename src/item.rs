@@ -1,0 +1,142 @@
+//! What is judged: the neutral words that every protocol adapter translates its messages into.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use crate::names::{RouteName, ToolName, UpstreamName};
+use crate::principal::Session;
+
+/// Which way a message travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Leg {
+    /// From the agent to an upstream.
+    ToUpstream,
+    /// From an upstream back to the agent.
+    ToAgent,
+}
+
+/// What kind of upstream a route leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RouteKind {
+    /// A model API: calls are proposed in its responses.
+    Model,
+    /// An MCP server: calls are executed there.
+    Mcp,
+    /// A REST tool backend: calls are executed there.
+    Http,
+    /// The forward proxy.
+    Forward,
+}
+
+/// Where an item stands in its message.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Place {
+    /// JSON Pointer (RFC 6901) of the item in the message, or an adapter's own path where the message is not JSON.
+    pub pointer: String,
+    /// Bytes of the item's text in the original message, quotes included; `None` in a stream.
+    pub span: Option<Range<usize>>,
+}
+
+/// Name, description and schema of a tool that a server offers: untrusted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolDefinition {
+    /// The tool.
+    pub tool: ToolName,
+    /// Description and every string of the schema, one text.
+    pub text: Arc<str>,
+}
+
+/// A text that a tool gave back: untrusted, one string leaf of the message.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolOutput {
+    /// The tool, where the protocol tells.
+    pub tool: Option<ToolName>,
+    /// Id of the call it answers, where the protocol has one.
+    pub call_id: Option<Arc<str>>,
+    /// The decoded text.
+    pub text: Arc<str>,
+}
+
+/// Arguments of a call, read strictly: no duplicate keys, no lone surrogates, no trailing bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Arguments {
+    /// As they came, UTF-8 JSON.
+    pub raw: Bytes,
+    /// The same as a tree. Numbers beyond 64 bits are floats here: see `exact`.
+    pub value: Value,
+    /// Whether every number of `raw` is exact in `value` and within ±(2^53 − 1) if an integer.
+    pub exact: bool,
+}
+
+/// What the agent or the model asks to run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolCall {
+    /// The tool.
+    pub tool: ToolName,
+    /// Its arguments: always a JSON object.
+    pub args: Arguments,
+    /// Id of the call in its protocol, where there is one.
+    pub call_id: Option<Arc<str>>,
+    /// The caller asks for a second identical act on purpose (`holdpoint-again`).
+    pub again: bool,
+}
+
+/// Text that a model wrote and a client may render.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelText {
+    /// The text.
+    pub text: Arc<str>,
+}
+
+/// A destination asked of the forward proxy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EgressTarget {
+    /// `host:port` as asked, before any look-up.
+    pub authority: Arc<str>,
+    /// Whole URL in absolute form; `None` for CONNECT.
+    pub url: Option<Arc<str>>,
+}
+
+/// One thing to judge.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Item {
+    /// A tool definition.
+    Definition(ToolDefinition),
+    /// A text given back by a tool.
+    ToolOutput(ToolOutput),
+    /// A call to run.
+    ToolCall(ToolCall),
+    /// Rendered output.
+    ModelText(ModelText),
+    /// A destination of the forward proxy.
+    Egress(EgressTarget),
+}
+
+/// An item with its place in the message.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Located {
+    /// Where it stands.
+    pub place: Place,
+    /// What it is.
+    pub item: Item,
+}
+
+/// All items of one message, or of the part of a stream that is whole.
+#[derive(Clone, Debug)]
+pub struct Exchange {
+    /// Which way.
+    pub leg: Leg,
+    /// The route that carries it.
+    pub route: RouteName,
+    /// Kind of that route.
+    pub kind: RouteKind,
+    /// The upstream behind the route.
+    pub upstream: UpstreamName,
+    /// Whose conversation.
+    pub session: Arc<Session>,
+    /// What to judge, in message order.
+    pub items: Vec<Located>,
+}

@@ -1,0 +1,57 @@
+//! The guards. A layer judges one item and never acts; the guard orders them, times them and turns failure into refusal.
+
+pub mod tickets;
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+
+use crate::item::{Exchange, Located};
+use crate::policy::{Policy, ToolRule};
+use crate::source::Problems;
+use crate::store::Stores;
+use crate::verdict::{LayerId, Undecided, Verdict};
+
+/// What a layer may know besides the item.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// The message the item came in.
+    pub exchange: &'a Exchange,
+    /// The policy's rule for the call's tool; `None` for other items and for tools nobody described.
+    pub rule: Option<&'a ToolRule>,
+    /// The call takes effect when this message is released; elsewhere it is a proposal.
+    pub executes_here: bool,
+}
+
+/// One guard.
+pub trait Layer: Send + Sync {
+    /// Which one.
+    fn id(&self) -> LayerId;
+
+    /// Whether one of the layer's rules matches the item. Cheap: called even while the layer is off, for eval's
+    /// `reached`. An item that is not reached is allowed without `judge`.
+    fn reaches(&self, item: &Located, context: &Context<'_>) -> bool;
+
+    /// Judges an item that the layer reaches. Must not change anything anywhere.
+    fn judge<'a>(
+        &'a self,
+        item: &'a Located,
+        context: &'a Context<'a>,
+    ) -> BoxFuture<'a, Result<Verdict, Undecided>>;
+}
+
+/// Makes a layer from the policy; what cannot run is a start-up error.
+pub type Build = fn(&Arc<Policy>, &Stores) -> Result<Arc<dyn Layer>, Problems>;
+
+/// One entry of the registry.
+pub struct LayerDef {
+    /// Which layer.
+    pub id: LayerId,
+    /// One line for `--help` and docs.
+    pub doc: &'static str,
+    /// How it is made.
+    pub build: Build,
+}
+
+/// The layers that exist, in judging order. A layer that a policy switches on and that is not here is a start-up error.
+pub const LAYERS: &[LayerDef] = &[];

@@ -1,0 +1,20 @@
+//! Holdpoint: an inline guardrail proxy for AI agents with a built-in eval mode.
+//!
+//! `serve` and `eval` drive one value, [`guard::Guard`], through one tower service, [`proxy`]. The way of a request:
+//! a protocol adapter ([`protocols`]) finds the items ([`item`]) in a message, the guard asks the layers ([`layers`])
+//! and settles tickets ([`store::tickets`]), the adapter writes the verdicts ([`verdict`]) back. What an operator writes
+//! is read by [`source`] and checked into [`policy`] and [`settings`].
+
+pub mod clock;
+pub mod guard;
+pub mod item;
+pub mod layers;
+pub mod ledger;
+pub mod names;
+pub mod policy;
+pub mod principal;
+pub mod settings;
+pub mod source;
+pub mod store;
+pub mod verdict;
+pub mod wire;

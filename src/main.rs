@@ -1,0 +1,3 @@
+//! The `holdpoint` binary.
+
+fn main() {}

@@ -1,0 +1,282 @@
+//! A policy that can run: every name resolved, every pattern compiled. Made by `policy::compile`, never by hand.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::selector::Selector;
+use crate::names::{ListName, LookupName, RouteName, RuleId, StoreName, ToolName};
+use crate::verdict::{LayerId, Mode};
+
+/// SHA-256 of the policy file, lower-case hex. Every decision carries it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct PolicyHash(pub Arc<str>);
+
+impl fmt::Display for PolicyHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The mode of each layer. A layer that is not named is off.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Modes(pub BTreeMap<LayerId, Mode>);
+
+impl Modes {
+    /// The layer's mode.
+    pub fn of(&self, layer: LayerId) -> Mode {
+        self.0.get(&layer).copied().unwrap_or_default()
+    }
+
+    /// The same modes with one layer changed.
+    #[must_use]
+    pub fn with(mut self, layer: LayerId, mode: Mode) -> Self {
+        self.0.insert(layer, mode);
+        self
+    }
+
+    /// Every layer off: eval's arm `none`.
+    pub fn none() -> Self {
+        Self::default()
+    }
+}
+
+/// A policy, ready to run.
+#[derive(Debug)]
+pub struct Policy {
+    /// Its name, for people.
+    pub name: String,
+    /// Its identity.
+    pub hash: PolicyHash,
+    /// What each layer does.
+    pub modes: Modes,
+    /// Named allowlists.
+    pub lists: HashMap<ListName, List>,
+    /// Named read-only look-ups.
+    pub lookups: HashMap<LookupName, Lookup>,
+    /// In file order: the first match wins.
+    pub tools: Vec<ToolRule>,
+    /// Hosts that any call may name, for tools whose own rule has no `egress`; `None`: not checked there.
+    pub egress: Option<EgressRule>,
+    /// The injection layer's thresholds.
+    pub injection: InjectionPolicy,
+}
+
+impl Policy {
+    /// The first rule that matches the tool.
+    pub fn rule_for(&self, tool: &ToolName) -> Option<&ToolRule> {
+        self.tools.iter().find(|rule| rule.matcher.matches(tool))
+    }
+}
+
+/// What a list allows. A list may have several kinds of entries.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct List {
+    /// Exact hosts, A-label lower case, no trailing dot.
+    pub hosts: HashSet<String>,
+    /// `*.example.com` entries as `example.com`: any name strictly below it.
+    pub host_suffixes: Vec<String>,
+    /// Whole addresses: local part lower-cased in ASCII, domain as A-label.
+    pub emails: HashSet<String>,
+    /// Domains, exact: a subdomain is another domain.
+    pub email_domains: HashSet<String>,
+    /// Account numbers without spaces, upper case.
+    pub accounts: HashSet<String>,
+}
+
+/// A read-only SQL query with bound parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lookup {
+    /// Which database.
+    pub store: StoreName,
+    /// One SELECT; parameters `:principal`, `:tenant` and those that rules bind with `as`.
+    pub sql: String,
+}
+
+/// Which tools a rule is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToolMatcher {
+    /// One tool, case-sensitive.
+    Exact(ToolName),
+    /// Every tool whose name starts so: `crm_*`.
+    Prefix(String),
+    /// `*`.
+    Any,
+}
+
+impl ToolMatcher {
+    /// Whether the rule is for this tool.
+    pub fn matches(&self, tool: &ToolName) -> bool {
+        match self {
+            Self::Exact(name) => name == tool,
+            Self::Prefix(prefix) => tool.as_str().starts_with(prefix.as_str()),
+            Self::Any => true,
+        }
+    }
+}
+
+/// What a call does to the world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Effect {
+    /// Changes nothing.
+    Read,
+    /// Changes state, or nobody knows.
+    #[default]
+    Write,
+}
+
+/// Where a call takes effect: there its ticket is redeemed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExecutesAt {
+    /// On this route of the proxy.
+    Route(RouteName),
+    /// In the agent: releasing the model's proposal is the execution.
+    Agent,
+}
+
+/// What the policy says of some tools.
+#[derive(Clone, Debug)]
+pub struct ToolRule {
+    /// `tools[3]`.
+    pub id: RuleId,
+    /// Which tools.
+    pub matcher: ToolMatcher,
+    /// Read or write.
+    pub effect: Effect,
+    /// `None`: on the route that maps the tool, else in the agent.
+    pub executes_at: Option<ExecutesAt>,
+    /// URLs in arguments.
+    pub egress: Vec<EgressRule>,
+    /// People and accounts in arguments.
+    pub recipients: Vec<RecipientRule>,
+    /// Resources in arguments.
+    pub ownership: Vec<OwnershipRule>,
+    /// The ticket it needs.
+    pub ticket: Option<TicketRule>,
+}
+
+/// What becomes of a value that no list allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Otherwise {
+    /// The call is refused.
+    #[default]
+    Deny,
+    /// The call waits for a ticket; without an approver it is refused.
+    Hold,
+}
+
+/// URLs at these places may lead only to these hosts.
+#[derive(Clone, Debug)]
+pub struct EgressRule {
+    /// `tools[3].egress[0]`, or `egress`.
+    pub id: RuleId,
+    /// Where to look; every string below a selected value is read.
+    pub at: Vec<Selector>,
+    /// Lists with hosts.
+    pub allow: Vec<ListName>,
+    /// What otherwise.
+    pub otherwise: Otherwise,
+}
+
+/// How a recipient is read and compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecipientKind {
+    /// A mailbox list (RFC 5322), every mailbox must pass.
+    Email,
+    /// A bank account or another opaque account id: spaces removed, ASCII upper-cased, compared exactly.
+    Account,
+    /// An IBAN: as `Account`, and its length and check digits must be right.
+    Iban,
+}
+
+/// Who may be allowed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Allowed {
+    /// An entry of the list.
+    List(ListName),
+    /// A value that the look-up returns.
+    Lookup(LookupName),
+}
+
+/// Recipients at these places must be allowed.
+#[derive(Clone, Debug)]
+pub struct RecipientRule {
+    /// `tools[3].recipients[0]`.
+    pub id: RuleId,
+    /// Where they stand.
+    pub at: Vec<Selector>,
+    /// How they are read.
+    pub kind: RecipientKind,
+    /// Who passes.
+    pub allow: Vec<Allowed>,
+    /// What otherwise.
+    pub otherwise: Otherwise,
+}
+
+/// The resource at this place must belong to the principal.
+#[derive(Clone, Debug)]
+pub struct OwnershipRule {
+    /// `tools[3].ownership[0]`.
+    pub id: RuleId,
+    /// Where its id stands; every selected value must pass.
+    pub resource: Selector,
+    /// Name of the SQL parameter that gets the id, without colon.
+    pub bind: String,
+    /// Look-up that returns the owner's subject.
+    pub owner: LookupName,
+}
+
+/// Who gives the permission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Gate {
+    /// The same end user, outside the model's reach.
+    Confirm,
+    /// Somebody else with the role.
+    Approve,
+}
+
+/// The call needs a ticket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TicketRule {
+    /// `tools[3].ticket`.
+    pub id: RuleId,
+    /// Who.
+    pub gate: Gate,
+    /// Which role the approver must have; `None`: any approver.
+    pub role: Option<String>,
+    /// How long a request and its approval live.
+    pub ttl: Duration,
+    /// Template for the approver: `{/json/pointer}` is replaced by the stored argument.
+    pub summary: Option<String>,
+}
+
+/// Thresholds for one set of tools. A score is in 0..=1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Thresholds {
+    /// From here the matched spans are replaced; `None`: never.
+    pub redact: Option<f64>,
+    /// From here the whole text is withheld; `None`: never.
+    pub block: Option<f64>,
+}
+
+/// What the injection layer does.
+#[derive(Clone, Debug)]
+pub struct InjectionPolicy {
+    /// For tools without an entry of their own.
+    pub default: Thresholds,
+    /// First match wins.
+    pub tools: Vec<(ToolMatcher, Thresholds)>,
+}
+
+impl InjectionPolicy {
+    /// The thresholds for a text of this tool.
+    pub fn for_tool(&self, tool: Option<&ToolName>) -> Thresholds {
+        tool.and_then(|tool| self.tools.iter().find(|(matcher, _)| matcher.matches(tool)))
+            .map_or(self.default, |(_, thresholds)| *thresholds)
+    }
+}

@@ -1,0 +1,35 @@
+//! On whose behalf the agent acts, and in which session.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::names::SessionKey;
+
+/// On whose behalf a call is made: the end user, the tenant and the agent that asks.
+///
+/// Identity is (`tenant`, `issuer`, `subject`); `agent` and `scopes` qualify it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Principal {
+    /// The customer of the platform; two tenants never share a ticket.
+    pub tenant: Arc<str>,
+    /// Who vouches for the subject: `config` for a fixed or mapped one.
+    pub issuer: Arc<str>,
+    /// The end user.
+    pub subject: Arc<str>,
+    /// The agent or client id.
+    pub agent: Arc<str>,
+    /// What the principal may do, as granted by its token or the config.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub scopes: BTreeSet<Arc<str>>,
+}
+
+/// One conversation of one principal.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Session {
+    /// Set by a header, by the MCP session or by config; `None` where nothing ties calls together.
+    pub key: Option<SessionKey>,
+    /// On whose behalf.
+    pub principal: Arc<Principal>,
+}

@@ -1,0 +1,6 @@
+//! Process settings: listeners, upstreams, routes, principals, stores, limits. What is here can run; `read` makes it from a
+//! file, the environment and flags.
+
+mod model;
+
+pub use model::*;

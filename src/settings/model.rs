@@ -1,0 +1,225 @@
+//! Settings that can run: names resolved, secrets read, limits in bytes and durations.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderName, Method, Uri};
+
+use crate::item::RouteKind;
+use crate::names::{RouteName, SessionKey, StoreName, ToolName, UpstreamName};
+use crate::principal::Principal;
+
+/// Everything `serve` needs besides the policy.
+#[derive(Debug)]
+pub struct Settings {
+    /// The three listeners.
+    pub listen: Listen,
+    /// The policy file, resolved against the config file's folder.
+    pub policy: PathBuf,
+    /// Backends.
+    pub upstreams: BTreeMap<UpstreamName, Upstream>,
+    /// In file order: the first whose path prefix matches wins.
+    pub routes: Vec<Route>,
+    /// Read-only databases for look-ups.
+    pub stores: BTreeMap<StoreName, SqlStore>,
+    /// Where tickets live; `None`: held calls are refused.
+    pub tickets: Option<TicketSettings>,
+    /// Who may approve over the API.
+    pub approvers: Vec<Approver>,
+    /// On whose behalf requests come.
+    pub principals: Principals,
+    /// What ties a conversation to its calls.
+    pub session: SessionSource,
+    /// Sizes.
+    pub limits: Limits,
+    /// Durations.
+    pub timeouts: Timeouts,
+}
+
+/// Addresses to listen on. No two may be equal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listen {
+    /// Agents: the proxy.
+    pub agents: SocketAddr,
+    /// Approvers: the ticket API. Must be out of reach for agents. `None`: no API, only the CLI.
+    pub approvers: Option<SocketAddr>,
+    /// Operations: health and metrics.
+    pub operations: SocketAddr,
+}
+
+/// A backend.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Upstream {
+    /// Its name.
+    pub name: UpstreamName,
+    /// Base URL, `http` or `https`; its path is put before every forwarded path.
+    pub url: Uri,
+    /// A header that the proxy sets, such as `authorization`, with a value read from the environment.
+    /// Where set, the agent's own header of that name is dropped.
+    pub credential: Option<(HeaderName, Secret)>,
+}
+
+impl std::fmt::Debug for Upstream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Upstream")
+            .field("name", &self.name)
+            .field("url", &self.url)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A value that is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(pub Arc<str>);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("[secret]")
+    }
+}
+
+/// How a route's messages are read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RouteProtocol {
+    /// OpenAI Chat Completions.
+    OpenAiChat,
+    /// A REST backend: methods and path templates mapped to tools.
+    HttpTools(Vec<HttpTool>),
+}
+
+impl RouteProtocol {
+    /// The kind of upstream behind it.
+    pub const fn kind(&self) -> RouteKind {
+        match self {
+            Self::OpenAiChat => RouteKind::Model,
+            Self::HttpTools(_) => RouteKind::Http,
+        }
+    }
+}
+
+/// One path prefix of the proxy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Its name.
+    pub name: RouteName,
+    /// Path prefix, such as `/openai`; it is removed before forwarding. `/` matches everything.
+    pub prefix: String,
+    /// Where to.
+    pub upstream: UpstreamName,
+    /// How.
+    pub protocol: RouteProtocol,
+    /// Whether a blocked call leaves a note as assistant text.
+    pub note: bool,
+}
+
+/// A REST call that is a tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpTool {
+    /// The tool. `None`: the path template has a parameter `{tool}` that names it.
+    pub tool: Option<ToolName>,
+    /// Method.
+    pub method: Method,
+    /// Path below the route's prefix, with `{name}` parameters that become arguments.
+    pub path: String,
+}
+
+/// A read-only database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SqlStore {
+    /// An SQLite file.
+    Sqlite(PathBuf),
+}
+
+/// The ticket store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TicketSettings {
+    /// SQLite file; made if missing.
+    pub store: PathBuf,
+    /// How long a receipt is replayed.
+    pub replay_window: Duration,
+}
+
+/// A person who may approve.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Approver {
+    /// Subject of the person.
+    pub subject: Arc<str>,
+    /// API key.
+    pub key: Secret,
+    /// Roles that ticket rules ask for.
+    pub roles: Vec<String>,
+}
+
+/// On whose behalf requests come.
+#[derive(Clone, Debug)]
+pub enum Principals {
+    /// A sidecar of one user or service.
+    Fixed(Arc<Principal>),
+    /// By a key in a header: `authorization` (with or without `Bearer`) or another. An unknown key is 401.
+    ApiKeys {
+        /// The header. Removed before forwarding.
+        header: HeaderName,
+        /// Principal by SHA-256 of the key.
+        keys: HashMap<[u8; 32], Arc<Principal>>,
+    },
+}
+
+/// What ties a conversation to its calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SessionSource {
+    /// The header's value, scoped to the principal; none without it.
+    Header(HeaderName),
+    /// One session for the whole process. Only with a fixed principal.
+    Fixed(SessionKey),
+}
+
+/// Sizes in bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// A request's body, as sent and decoded. 413 above.
+    pub request_body: usize,
+    /// A response's body that must be whole before it is judged, and one event of a stream. 502 above.
+    pub response_body: usize,
+    /// What one stream may hold back: the arguments of all its open calls.
+    pub held: usize,
+    /// Requests at once; 503 above.
+    pub concurrency: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            request_body: 32 << 20,
+            response_body: 32 << 20,
+            held: 1 << 20,
+            concurrency: 1024,
+        }
+    }
+}
+
+/// Durations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// To connect to an upstream.
+    pub connect: Duration,
+    /// To the first byte of the upstream's answer.
+    pub first_byte: Duration,
+    /// Between two pieces of a body or stream.
+    pub idle: Duration,
+    /// For requests in flight at shutdown.
+    pub drain: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            first_byte: Duration::from_secs(600),
+            idle: Duration::from_secs(300),
+            drain: Duration::from_secs(30),
+        }
+    }
+}

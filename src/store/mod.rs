@@ -1,0 +1,35 @@
+//! What outlives a request: read-only look-ups, tickets, session facts. Handed to layers as traits.
+
+pub mod sql;
+pub mod tickets;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::clock::{Clock, SystemClock};
+use crate::ledger::{Ledger, MemoryLedger};
+use crate::names::StoreName;
+
+/// Everything that layers may ask. Cheap to clone.
+#[derive(Clone)]
+pub struct Stores {
+    /// Read-only databases for look-ups, by the name the config gives them.
+    pub sql: HashMap<StoreName, Arc<dyn sql::ReadOnlySql>>,
+    /// Where tickets live; `None`: nobody can approve anything.
+    pub tickets: Option<Arc<dyn tickets::TicketStore>>,
+    /// Session facts.
+    pub ledger: Arc<dyn Ledger>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Default for Stores {
+    fn default() -> Self {
+        Self {
+            sql: HashMap::new(),
+            tickets: None,
+            ledger: Arc::new(MemoryLedger::new(10_000)),
+            clock: SystemClock::shared(),
+        }
+    }
+}

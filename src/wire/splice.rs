@@ -1,0 +1,177 @@
+//! Edits of a JSON document in place: what is not edited keeps its bytes.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::json::{Document, Node};
+
+/// Edits over one document, applied at once.
+#[derive(Debug)]
+pub struct Splice<'d> {
+    document: &'d Document,
+    edits: Vec<(Range<usize>, Vec<u8>)>,
+}
+
+impl<'d> Splice<'d> {
+    /// No edits yet.
+    pub const fn new(document: &'d Document) -> Self {
+        Self {
+            document,
+            edits: Vec::new(),
+        }
+    }
+
+    /// Replaces one value by JSON text. Values must not overlap.
+    pub fn replace(&mut self, node: &Node, json: impl Into<Vec<u8>>) {
+        self.edits.push((node.span.clone(), json.into()));
+    }
+
+    /// Replaces one value by a string.
+    pub fn replace_text(&mut self, node: &Node, text: &str) {
+        self.replace(node, quote(text));
+    }
+
+    /// Keeps only some elements of an array, each with its bytes.
+    pub fn keep_elements(&mut self, array: &Node, keep: impl Fn(usize) -> bool) {
+        let kept = array
+            .elements()
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| keep(*index))
+            .map(|(_, element)| self.document.raw(element));
+        let mut json = vec![b'['];
+        for (index, element) in kept.enumerate() {
+            if index > 0 {
+                json.push(b',');
+            }
+            json.extend_from_slice(&element);
+        }
+        json.push(b']');
+        self.replace(array, json);
+    }
+
+    /// Removes members of an object. The object must not be edited otherwise: members that stay keep their bytes.
+    pub fn remove_members(&mut self, object: &Node, remove: impl Fn(&str) -> bool) {
+        let members = object.members();
+        let mut previous_end = object.span.start + 1;
+        let mut kept_before = false;
+        let mut removed_since: Option<usize> = None;
+        for member in members {
+            if remove(&member.key) {
+                removed_since.get_or_insert(previous_end);
+            } else {
+                if let Some(from) = removed_since.take() {
+                    let comma = if kept_before {
+                        b",".to_vec()
+                    } else {
+                        Vec::new()
+                    };
+                    self.edits.push((from..member.key_span.start, comma));
+                }
+                kept_before = true;
+            }
+            previous_end = member.value.span.end;
+        }
+        if let Some(from) = removed_since {
+            self.edits.push((from..previous_end, Vec::new()));
+        }
+    }
+
+    /// Adds a member at the end of an object. At most once per object.
+    pub fn add_member(&mut self, object: &Node, key: &str, json: &[u8]) {
+        let (at, comma) = match object.members().last() {
+            Some(last) => (last.value.span.end, true),
+            None => (object.span.start + 1, false),
+        };
+        let mut text = Vec::new();
+        if comma {
+            text.push(b',');
+        }
+        text.extend_from_slice(&quote(key));
+        text.push(b':');
+        text.extend_from_slice(json);
+        self.edits.push((at..at, text));
+    }
+
+    /// Whether nothing is edited.
+    pub const fn is_empty(&self) -> bool {
+        self.edits.is_empty()
+    }
+
+    /// The edited bytes; the original ones where nothing is edited.
+    pub fn finish(mut self) -> Bytes {
+        let original = self.document.bytes();
+        if self.edits.is_empty() {
+            return original.clone();
+        }
+        self.edits
+            .sort_by_key(|(range, _)| (range.start, range.end));
+        let mut out = Vec::with_capacity(original.len() + 256);
+        let mut done = 0;
+        for (range, json) in &self.edits {
+            out.extend_from_slice(original.get(done..range.start).unwrap_or_default());
+            out.extend_from_slice(json);
+            done = range.end;
+        }
+        out.extend_from_slice(original.get(done..).unwrap_or_default());
+        out.into()
+    }
+}
+
+/// A JSON string.
+pub fn quote(text: &str) -> Vec<u8> {
+    serde_json::Value::from(text).to_string().into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn edit(text: &'static str, edit: impl Fn(&mut Splice<'_>, &Node)) -> String {
+        let document = Document::read(Bytes::from_static(text.as_bytes()), 8).unwrap();
+        let mut splice = Splice::new(&document);
+        edit(&mut splice, document.root());
+        String::from_utf8(splice.finish().to_vec()).unwrap()
+    }
+
+    #[test]
+    fn what_is_not_edited_keeps_its_bytes() {
+        let text = r#"{ "n" : 12345678901234567890123, "t":"a\u0062",  "z": [1 , 2] }"#;
+        assert_eq!(edit(text, |_, _| {}), text);
+        let edited = edit(text, |splice, root| {
+            splice.replace_text(root.get("t").unwrap(), "q\"");
+        });
+        assert_eq!(edited, text.replace(r#""a\u0062""#, r#""q\"""#));
+    }
+
+    #[test]
+    fn members_go_with_their_comma() {
+        let text = r#"{"a":1, "b":2,"c":3}"#;
+        for (remove, left) in [
+            ("a", r#"{"b":2,"c":3}"#),
+            ("b", r#"{"a":1,"c":3}"#),
+            ("c", r#"{"a":1, "b":2}"#),
+            ("ab", r#"{"c":3}"#),
+            ("bc", r#"{"a":1}"#),
+            ("abc", "{}"),
+            ("ac", r#"{"b":2}"#),
+        ] {
+            let edited = edit(text, |splice, root| {
+                splice.remove_members(root, |key| remove.contains(key));
+            });
+            assert_eq!(edited, left);
+        }
+    }
+
+    #[test]
+    fn elements_and_new_members() {
+        let edited = edit(r#"{"x":[ {"a":1} ,2, 3 ]}"#, |splice, root| {
+            splice.keep_elements(root.get("x").unwrap(), |i| i != 1);
+            splice.add_member(root, "y", b"true");
+        });
+        assert_eq!(edited, r#"{"x":[{"a":1},3],"y":true}"#);
+        let empty = edit("{}", |splice, root| splice.add_member(root, "y", b"1"));
+        assert_eq!(empty, r#"{"y":1}"#);
+    }
+}
