@@ -217,8 +217,8 @@ impl Default for Timeouts {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(10),
-            first_byte: Duration::from_secs(600),
-            idle: Duration::from_secs(300),
+            first_byte: Duration::from_mins(10),
+            idle: Duration::from_mins(5),
             drain: Duration::from_secs(30),
         }
     }

@@ -207,7 +207,7 @@ fn is_exact(number: &Number, text: &[u8]) -> bool {
 
 fn position(bytes: &[u8], index: usize, what: String) -> JsonError {
     let before = bytes.get(..index.min(bytes.len())).unwrap_or_default();
-    let line = before.iter().filter(|b| **b == b'\n').count() + 1;
+    let line = before.split(|b| *b == b'\n').count();
     let column = before.iter().rev().take_while(|b| **b != b'\n').count() + 1;
     JsonError {
         what,
@@ -360,7 +360,7 @@ mod tests {
         assert_eq!(&document.raw(a)[..], br#"[1, "x\n", {"b\"": null}]"#);
         assert_eq!(a.elements()[1].as_str(), Some("x\n"));
         let member = &a.elements()[2].members()[0];
-        assert_eq!(&text[member.key_span.clone()], r#""b\"""#);
+        assert_eq!(&document.bytes()[member.key_span.clone()], br#""b\"""#);
         let n = root.get("n").unwrap();
         assert_eq!(&document.raw(n)[..], b"12345678901234567890123");
         let (_, exact) = document.value(n).unwrap();

@@ -1,0 +1,156 @@
+//! Wire protocols. An adapter finds the items in a message and writes the rulings back. It never judges.
+
+use bytes::Bytes;
+use http::StatusCode;
+
+use crate::guard::{Decision, Receipt};
+use crate::item::{Located, RouteKind};
+use crate::verdict::{Hold, Reason};
+use crate::wire::json::Document;
+
+/// A request, whole, decoded and bounded.
+#[derive(Debug)]
+pub struct Request {
+    /// Method, URI and headers as they came; the URI's path is below the route's prefix.
+    pub parts: http::request::Parts,
+    /// The body without content encoding.
+    pub body: Bytes,
+    /// The body as strict JSON, where the content type is JSON and the body is not empty.
+    pub json: Option<Document>,
+}
+
+/// Why a message cannot be read or written. Becomes 400 (request) or 502 (response); never passed on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Malformed {
+    /// Closed code, listed in `docs/reference/errors.md`.
+    pub code: &'static str,
+    /// One line for the peer: names the field and what to do, never holds payload text.
+    pub message: String,
+}
+
+/// A refusal before a protocol gives it its shape.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Refusal {
+    /// Never one that SDKs retry, unless a retry is right.
+    pub status: StatusCode,
+    /// Closed code: a [`Reason`], or one of the proxy's own error codes.
+    pub code: &'static str,
+    /// One line for the agent.
+    pub message: String,
+    /// The reason, where the policy refused.
+    pub reason: Option<Reason>,
+    /// The ticket that waits, where one does.
+    pub hold: Option<Hold>,
+    /// Whether the client may try the same again.
+    pub retry: bool,
+}
+
+/// A request after the rulings.
+#[derive(Debug)]
+pub enum Written {
+    /// Send this: edited where ruled, in its stored canonical form where a ticket is redeemed.
+    Forward(Request),
+    /// Send nothing, answer with this.
+    Refuse(Refusal),
+    /// Done before: answer with the receipt.
+    Replay(Receipt),
+}
+
+/// How a response body comes in frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// One frame: the whole body.
+    Whole,
+    /// Server-sent events.
+    Events,
+}
+
+/// One server-sent event (WHATWG HTML section 9.2).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Event {
+    /// `event:`.
+    pub event: Option<String>,
+    /// `data:` lines joined by newline.
+    pub data: Option<String>,
+    /// `id:`.
+    pub id: Option<String>,
+    /// `retry:` in milliseconds.
+    pub retry: Option<u64>,
+}
+
+/// One frame of a response.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Frame {
+    /// The whole body, decoded.
+    Whole(Bytes),
+    /// One event.
+    Event(Event),
+}
+
+/// What a frame gives.
+#[derive(Debug, Default)]
+pub struct Step {
+    /// Encoded bytes that may leave at once, in order, before anything that is judged.
+    pub send: Vec<Bytes>,
+    /// Items that are now whole. Where there are any, [`ResponseReader::resolve`] is called before the next frame.
+    pub judge: Vec<Located>,
+}
+
+/// Reads one response, frame by frame: the unstreamed one has a single frame. Holds back what is not judged yet.
+pub trait ResponseReader: Send {
+    /// How the body is to be cut into frames.
+    fn framing(&self) -> Framing;
+
+    /// Takes the next frame.
+    ///
+    /// # Errors
+    /// What is not valid in this protocol, or more held back than `limits` allow: the response is aborted.
+    fn push(&mut self, frame: Frame) -> Result<Step, Malformed>;
+
+    /// Writes the rulings over the items of the last step, and gives the bytes that may now leave.
+    ///
+    /// # Errors
+    /// A ruling that cannot be written in this protocol.
+    fn resolve(&mut self, decision: &Decision) -> Result<Vec<Bytes>, Malformed>;
+
+    /// The body has ended.
+    ///
+    /// # Errors
+    /// It ended early: what is held is dropped and the client's connection is aborted as the upstream's was.
+    fn finish(&mut self) -> Result<Step, Malformed>;
+}
+
+/// One wire protocol.
+pub trait Protocol: Send + Sync {
+    /// Label in metrics and config.
+    fn name(&self) -> &'static str;
+
+    /// Kind of upstream.
+    fn kind(&self) -> RouteKind;
+
+    /// Finds what to judge in a request. Default deny: an endpoint that is not understood is malformed.
+    ///
+    /// # Errors
+    /// What is not valid in this protocol.
+    fn read(&self, request: &Request) -> Result<Vec<Located>, Malformed>;
+
+    /// Writes the decision over the items that `read` found, in the same order.
+    ///
+    /// # Errors
+    /// A ruling that cannot be written.
+    fn write(&self, request: Request, decision: &Decision) -> Result<Written, Malformed>;
+
+    /// How to read the answer to this (written) request.
+    ///
+    /// # Errors
+    /// A response head that cannot belong to this protocol.
+    fn response(
+        &self,
+        request: &Request,
+        head: &http::response::Parts,
+    ) -> Result<Box<dyn ResponseReader>, Malformed>;
+
+    /// Renders a refusal in the protocol's own error shape.
+    fn refuse(&self, refusal: &Refusal) -> http::Response<Bytes>;
+}
