@@ -1,3 +1,7 @@
-//! The `holdpoint` binary.
+//! The `holdpoint` binary: arguments in, exit code out.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    holdpoint::cli::main()
+}

@@ -1,0 +1,71 @@
+//! The command line: one room per subcommand, no logic of its own.
+
+mod check;
+mod demo;
+mod eval;
+mod output;
+mod serve;
+mod ticket;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+pub use output::{print, warn};
+
+/// Inline guardrail proxy for AI agents, with a built-in eval mode.
+#[derive(Debug, Parser)]
+#[command(name = "holdpoint", version, about)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the proxy.
+    Serve(serve::Args),
+    /// Check a policy.
+    #[command(subcommand)]
+    Policy(check::Command),
+    /// Measure what each layer buys and costs.
+    #[command(subcommand)]
+    Eval(eval::Command),
+    /// List, show, approve and deny tickets.
+    #[command(subcommand)]
+    Ticket(ticket::Command),
+    /// Show every layer at work on a small shop, without any other service.
+    Demo(demo::Args),
+}
+
+/// Why a command ended without success.
+#[derive(Debug)]
+pub enum Failure {
+    /// What the user gave is wrong: exit code 2, as for usage errors.
+    Input(String),
+    /// The command ran and did not succeed: exit code 1.
+    Failed(String),
+}
+
+impl From<crate::source::Problems> for Failure {
+    fn from(problems: crate::source::Problems) -> Self {
+        Self::Input(problems.to_string())
+    }
+}
+
+/// Parses the arguments, runs the command, and prints a failure to standard error.
+pub fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Serve(args) => serve::run(&args),
+        Command::Policy(command) => check::run(&command),
+        Command::Eval(command) => eval::run(&command),
+        Command::Ticket(command) => ticket::run(&command),
+        Command::Demo(args) => demo::run(&args),
+    };
+    let (message, code) = match result {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(Failure::Input(message)) => (message, 2),
+        Err(Failure::Failed(message)) => (message, 1),
+    };
+    warn(message.trim_end());
+    ExitCode::from(code)
+}
