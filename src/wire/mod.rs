@@ -1,4 +1,5 @@
 //! Bytes: strict JSON with positions, splicing, bounded and decoded bodies.
 
+pub mod body;
 pub mod json;
 pub mod splice;
