@@ -245,20 +245,20 @@ where
             return Err(BodyError::TooLarge(limit));
         }
         let room = limit - whole.len() - first.len();
-        let decoded = decoder.push(piece, room).map_err(|error| match error {
+        let plain = decoder.push(piece, room).map_err(|error| match error {
             BodyError::TooLarge(_) => BodyError::TooLarge(limit),
             other => other,
         })?;
         // A body in one piece is not copied.
         if first.is_empty() && whole.is_empty() {
-            first = decoded;
+            first = plain;
             continue;
         }
         if whole.is_empty() {
             whole.reserve(usize::try_from(announced).unwrap_or(0).max(2 * first.len()));
             whole.extend_from_slice(&std::mem::take(&mut first));
         }
-        whole.extend_from_slice(&decoded);
+        whole.extend_from_slice(&plain);
     }
     decoder.finish()?;
     Ok(if whole.is_empty() {
@@ -272,6 +272,7 @@ where
 mod tests {
     use std::convert::Infallible;
 
+    use compression_codecs::brotli::params::EncoderParams;
     use compression_codecs::{BrotliEncoder, EncodeV2, GzipEncoder, ZlibEncoder, ZstdEncoder};
     use http::HeaderValue;
     use http_body_util::StreamBody;
@@ -304,7 +305,7 @@ mod tests {
         match encoding {
             "gzip" => run(GzipEncoder::new(flate2::Compression::new(6).into()), plain),
             "deflate" => run(ZlibEncoder::new(flate2::Compression::new(6).into()), plain),
-            "br" => run(BrotliEncoder::new(Default::default()), plain),
+            "br" => run(BrotliEncoder::new(EncoderParams::default()), plain),
             "zstd" => run(ZstdEncoder::new(3), plain),
             _ => plain.to_vec(),
         }
@@ -388,7 +389,7 @@ mod tests {
             ("deflate", flushed(ZlibEncoder::new(level()), &events)),
             (
                 "br",
-                flushed(BrotliEncoder::new(Default::default()), &events),
+                flushed(BrotliEncoder::new(EncoderParams::default()), &events),
             ),
             ("zstd", flushed(ZstdEncoder::new(3), &events)),
         ] {

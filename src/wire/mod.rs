@@ -2,4 +2,5 @@
 
 pub mod body;
 pub mod json;
+pub mod media;
 pub mod splice;
