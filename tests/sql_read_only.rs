@@ -1,5 +1,7 @@
 //! Read-only SQL: what it answers, what it refuses, and that it finds out a connection that can write.
 
+#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
+
 use std::path::Path;
 use std::time::Duration;
 
