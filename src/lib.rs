@@ -7,6 +7,7 @@
 
 pub mod cli;
 pub mod clock;
+pub mod control;
 pub mod guard;
 pub mod item;
 pub mod layers;
@@ -16,6 +17,7 @@ pub mod names;
 pub mod policy;
 pub mod principal;
 pub mod protocols;
+pub mod proxy;
 pub mod settings;
 pub mod source;
 pub mod store;
