@@ -58,4 +58,9 @@ pub struct LayerDef {
 }
 
 /// The layers that exist, in judging order. A layer that a policy switches on and that is not here is a start-up error.
-pub const LAYERS: &[LayerDef] = &[egress::EGRESS, recipients::RECIPIENTS, ownership::OWNERSHIP];
+pub const LAYERS: &[LayerDef] = &[
+    egress::EGRESS,
+    recipients::RECIPIENTS,
+    ownership::OWNERSHIP,
+    tickets::TICKETS,
+];
