@@ -53,7 +53,6 @@ tools:
 """
 
 CONFIG = """\
-version: 1
 listen:
   agents: 127.0.0.1:AGENTS
   operations: 127.0.0.1:OPERATIONS
