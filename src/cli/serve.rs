@@ -29,6 +29,9 @@ pub struct Args {
     /// Where health and metrics are, in place of `listen.operations`.
     #[arg(long, value_name = "ADDR")]
     listen_operations: Option<SocketAddr>,
+    /// Another setting, such as `limits.concurrency=64`. May be repeated.
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
+    set: Vec<(String, String)>,
     /// How log lines are written, to standard error.
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
@@ -85,7 +88,13 @@ fn overrides(args: &Args) -> Overrides {
     let given = listen
         .into_iter()
         .filter_map(|(key, address)| Some((key.to_owned(), address?.to_string())));
-    Overrides(given.collect())
+    Overrides(given.chain(args.set.iter().cloned()).collect())
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    text.split_once('=')
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .ok_or_else(|| "write it as KEY=VALUE, such as limits.concurrency=64".to_owned())
 }
 
 /// Holdpoint's own lines only, and what libraries warn of: at finer levels those show headers and bodies.
