@@ -53,8 +53,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     log(args);
     let checked = settings::read(&args.config, &overrides(args), &settings::environment())?;
     let compiled = policy::read(&checked.settings.policy)?;
-    warn(&checked.warnings);
-    warn(&compiled.warnings);
+    warn(args.log_format, &checked.warnings);
+    warn(args.log_format, &compiled.warnings);
     let settings = Arc::new(checked.settings);
     let policy = Arc::new(compiled.policy);
     let stores = serve::open_stores(&settings)?;
@@ -111,9 +111,16 @@ fn log(args: &Args) {
     };
 }
 
-fn warn(warnings: &source::Problems) {
-    if !warnings.0.is_empty() {
-        super::warn(warnings.to_string().trim_end());
+/// With their lines and carets for people, as log lines for machines.
+fn warn(format: LogFormat, warnings: &source::Problems) {
+    match format {
+        LogFormat::Text if warnings.0.is_empty() => {}
+        LogFormat::Text => super::warn(warnings.to_string().trim_end()),
+        LogFormat::Json => {
+            for warning in &warnings.0 {
+                tracing::warn!(help = warning.help, "{}", warning.message);
+            }
+        }
     }
 }
 
