@@ -29,6 +29,9 @@ pub struct Args {
     /// Where health and metrics are, in place of `listen.operations`.
     #[arg(long, value_name = "ADDR")]
     listen_operations: Option<SocketAddr>,
+    /// Another setting, such as `limits.concurrency=64`. May be repeated.
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
+    set: Vec<(String, String)>,
     /// How log lines are written, to standard error.
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
@@ -50,8 +53,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     log(args);
     let checked = settings::read(&args.config, &overrides(args), &settings::environment())?;
     let compiled = policy::read(&checked.settings.policy)?;
-    warn(&checked.warnings);
-    warn(&compiled.warnings);
+    warn(args.log_format, &checked.warnings);
+    warn(args.log_format, &compiled.warnings);
     let settings = Arc::new(checked.settings);
     let policy = Arc::new(compiled.policy);
     let stores = serve::open_stores(&settings)?;
@@ -85,7 +88,13 @@ fn overrides(args: &Args) -> Overrides {
     let given = listen
         .into_iter()
         .filter_map(|(key, address)| Some((key.to_owned(), address?.to_string())));
-    Overrides(given.collect())
+    Overrides(given.chain(args.set.iter().cloned()).collect())
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    text.split_once('=')
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .ok_or_else(|| "write it as KEY=VALUE, such as limits.concurrency=64".to_owned())
 }
 
 /// Holdpoint's own lines only, and what libraries warn of: at finer levels those show headers and bodies.
@@ -102,9 +111,16 @@ fn log(args: &Args) {
     };
 }
 
-fn warn(warnings: &source::Problems) {
-    if !warnings.0.is_empty() {
-        super::warn(warnings.to_string().trim_end());
+/// With their lines and carets for people, as log lines for machines.
+fn warn(format: LogFormat, warnings: &source::Problems) {
+    match format {
+        LogFormat::Text if warnings.0.is_empty() => {}
+        LogFormat::Text => super::warn(warnings.to_string().trim_end()),
+        LogFormat::Json => {
+            for warning in &warnings.0 {
+                tracing::warn!(help = warning.help, "{}", warning.message);
+            }
+        }
     }
 }
 
