@@ -1,0 +1,3 @@
+//! Eval: recorded trajectories through the very pipeline that `serve` runs, graded by an independent read-only judge.
+
+pub mod case;
