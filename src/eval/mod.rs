@@ -1,4 +1,8 @@
 //! Eval: recorded trajectories through the very pipeline that `serve` runs, graded by an independent read-only judge.
 
 pub mod case;
+pub mod judge;
+pub mod snapshot;
+pub mod sql;
 pub mod stats;
+pub mod world;
