@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::snapshot::{Difference, Free, Row, Snapshot, Table};
 use super::sql::{Bindings, Sql, is_true, json, plain};
+use crate::source::Spot;
 use crate::store::sql::SqlError;
 
 /// How the judge gets its connection to a world's file.
@@ -29,6 +30,8 @@ pub fn read_only() -> Connect {
 pub struct Change {
     /// The table.
     pub table: String,
+    /// Where it was written.
+    pub at: Spot,
     /// Which rows; `None`: all.
     pub rows: Option<Sql>,
     /// Which columns; `None`: rows may come, go and change.
@@ -37,8 +40,12 @@ pub struct Change {
 
 impl Change {
     /// The SELECT that tells for every row of the table whether this change is about it.
-    pub fn probe(&self) -> String {
-        format!("SELECT {} FROM {}", self.condition(), quoted(&self.table))
+    pub fn probe(&self) -> Sql {
+        let at = self.rows.as_ref().map_or(&self.at, |sql| &sql.at);
+        Sql {
+            text: format!("SELECT {} FROM {}", self.condition(), quoted(&self.table)).into(),
+            at: at.clone(),
+        }
     }
 
     fn condition(&self) -> String {
@@ -385,6 +392,7 @@ mod tests {
         let goal = sql("SELECT EXISTS (SELECT 1 FROM refunds WHERE order_id = :order)");
         let own = Change {
             table: "orders".into(),
+            at: goal.at.clone(),
             rows: Some(sql("id = :own")),
             columns: Some(vec!["state".into()]),
         };
@@ -437,6 +445,7 @@ mod tests {
         let (folder, connection) = world();
         let all = Change {
             table: "refunds".into(),
+            at: sql("").at,
             rows: None,
             columns: None,
         };

@@ -5,4 +5,5 @@ pub mod judge;
 pub mod snapshot;
 pub mod sql;
 pub mod stats;
+pub mod suite;
 pub mod world;

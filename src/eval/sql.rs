@@ -8,7 +8,7 @@ use rusqlite::types::{Value as SqlValue, ValueRef};
 use rusqlite::{Batch, Connection, Rows, Statement};
 use serde_json::Value;
 
-use crate::source::{Problem, Problems, SourceFile};
+use crate::source::{Problem, Problems, SourceFile, Spot};
 
 /// Parameters that every statement of a suite may name, besides those that its author declares.
 pub const COMMON: &[&str] = &["principal", "tenant", "session", "trial"];
@@ -19,7 +19,7 @@ pub struct Sql {
     /// The statement.
     pub text: Arc<str>,
     /// Where it stands.
-    pub at: (Arc<SourceFile>, Range<usize>),
+    pub at: Spot,
 }
 
 /// What a statement may be.

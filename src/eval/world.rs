@@ -111,6 +111,11 @@ impl World {
         &self.path
     }
 
+    /// To check statements on; trials go through [`World::call`].
+    pub(super) const fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
     /// Carries out one call. `recorded` wins over the tool's own output.
     ///
     /// # Errors
