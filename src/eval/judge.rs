@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::Connection;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -13,16 +13,14 @@ use super::snapshot::{Difference, Free, Row, Snapshot, Table};
 use super::sql::{Bindings, Sql, is_true, json, plain};
 use crate::source::Spot;
 use crate::store::sql::SqlError;
+use crate::store::sql::sqlite::{connect, prove_read_only};
 
 /// How the judge gets its connection to a world's file.
-pub type Connect = Arc<dyn Fn(&Path) -> rusqlite::Result<Connection> + Send + Sync>;
+pub type Connect = Arc<dyn Fn(&Path) -> Result<Connection, SqlError> + Send + Sync>;
 
-/// The judge's own connection: read-only from the start.
+/// The judge's own connection: locked down from the start.
 pub fn read_only() -> Connect {
-    Arc::new(|path| {
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        Connection::open_with_flags(path, flags)
-    })
+    Arc::new(|path| connect(path, Duration::from_secs(5)))
 }
 
 /// What a case may change in one table.
@@ -121,18 +119,14 @@ impl Judge {
     /// # Errors
     /// [`SqlError::Writable`] if it can: nothing may be graded with it.
     pub fn open(connect: &Connect, path: &Path) -> Result<Self, SqlError> {
-        let database = path.display().to_string();
-        let connection = connect(path)
-            .and_then(|connection| {
-                connection.busy_timeout(Duration::from_secs(5))?;
-                Ok(connection)
-            })
-            .map_err(|error| SqlError::Open {
-                database: database.clone(),
-                cause: plain(&error),
-            })?;
-        prove_read_only(&connection, database)?;
+        let connection = connect(path)?;
+        prove_read_only(&connection, &path.display().to_string())?;
         Ok(Self { connection })
+    }
+
+    /// To check statements on.
+    pub(super) const fn connection(&self) -> &Connection {
+        &self.connection
     }
 
     /// The whole database, each row with what the case may change of it.
@@ -221,29 +215,6 @@ impl Judge {
         read(&self.connection).map_err(|error| SqlError::Run {
             cause: plain(&error),
         })
-    }
-}
-
-/// Tries to write. Only SQLite's own refusal to write counts as proof.
-fn prove_read_only(connection: &Connection, database: String) -> Result<(), SqlError> {
-    const PROBE: &str = "CREATE TABLE holdpoint_write_probe (x)";
-    let tried = connection
-        .execute_batch("SAVEPOINT holdpoint_probe")
-        .and_then(|()| connection.execute_batch(PROBE));
-    let undone = connection.execute_batch("ROLLBACK TO holdpoint_probe; RELEASE holdpoint_probe");
-    match tried {
-        Err(error) if error.sqlite_error_code() == Some(ErrorCode::ReadOnly) => Ok(()),
-        Ok(()) => Err(SqlError::Writable {
-            database,
-            probe: PROBE.to_owned(),
-        }),
-        Err(error) => Err(SqlError::Open {
-            database,
-            cause: format!(
-                "it could not be proved read-only: {}",
-                plain(&undone.err().unwrap_or(error))
-            ),
-        }),
     }
 }
 
@@ -370,7 +341,7 @@ mod tests {
     fn a_connection_that_can_write_is_refused_and_leaves_nothing() {
         let (folder, _open) = world();
         let path = folder.path().join("w.sqlite");
-        let writable: Connect = Arc::new(|path| Connection::open(path));
+        let writable: Connect = Arc::new(|path| Ok(Connection::open(path).unwrap()));
         let refused = Judge::open(&writable, &path).err().unwrap();
         assert!(matches!(refused, SqlError::Writable { .. }), "{refused}");
         let judge = Judge::open(&read_only(), &path).unwrap();
@@ -379,12 +350,6 @@ mod tests {
             seen.tables.keys().collect::<Vec<_>>(),
             ["orders", "refunds"]
         );
-        let locked: Connect = Arc::new(|path| {
-            let connection = Connection::open(path)?;
-            connection.execute_batch("PRAGMA query_only = 1")?;
-            Ok(connection)
-        });
-        Judge::open(&locked, &path).unwrap();
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
 use super::sql::{Bindings, Sql, as_text, plain, run_script};
@@ -85,6 +86,9 @@ fn writable(path: &Path) -> rusqlite::Result<Connection> {
     connection.pragma_update(None, "synchronous", "OFF")?;
     connection.pragma_update(None, "journal_mode", "MEMORY")?;
     connection.pragma_update(None, "foreign_keys", "ON")?;
+    // A mistyped column in double quotes is an error, not a string.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DDL, false)?;
     connection.busy_timeout(Duration::from_secs(5))?;
     Ok(connection)
 }

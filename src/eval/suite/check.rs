@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::cases::Placed;
 use super::read::{CALL_PARAMETERS, Written};
 use crate::eval::case::{Call, Case, Cause, Kind, OutputPart};
-use crate::eval::judge::{Change, quoted};
+use crate::eval::judge::{Change, Judge, quoted, read_only};
 use crate::eval::sql::{Allowed, COMMON, plain};
 use crate::eval::world::{Image, World};
 use crate::policy::Policy;
@@ -59,6 +59,8 @@ fn statements(written: &Written, image: &Image, cases: &[Placed]) -> Result<Vec<
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let world = World::create(image, folder.path().join("check.sqlite"))?;
     let on = world.connection();
+    let judge = Judge::open(&read_only(), world.path()).map_err(|error| error.to_string())?;
+    let judged = judge.connection();
     let params: BTreeSet<&str> = cases
         .iter()
         .flat_map(|placed| placed.case.params.keys())
@@ -85,9 +87,9 @@ fn statements(written: &Written, image: &Image, cases: &[Placed]) -> Result<Vec<
         .assertions
         .values()
         .chain(written.permissions.values());
-    found.extend(asked.filter_map(|sql| sql.check(on, Allowed::Read, &params).err()));
+    found.extend(asked.filter_map(|sql| sql.check(judged, Allowed::Read, &params).err()));
     let changes = written.changes.values().flatten();
-    found.extend(changes.filter_map(|change| changeable(on, change, &params).err()));
+    found.extend(changes.filter_map(|change| changeable(judged, change, &params).err()));
     Ok(found)
 }
 
