@@ -1,0 +1,6 @@
+//! `holdpoint eval run`, from the outside.
+
+#[cfg(test)]
+mod refund;
+#[cfg(test)]
+mod support;
