@@ -1,0 +1,102 @@
+//! Text compared as content, not as layout: the same words in YAML, in a Python literal and in a mail are equal here.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::Value;
+
+/// Escapes that stand for white space in a quoted scalar.
+static ESCAPE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\\[ntr]").ok());
+
+/// Runs of letters, digits and the signs that addresses, links, paths and ids are made of.
+static WORD: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"[\p{Alphabetic}\p{N}@./:_\-#%+=&?~]+").ok());
+
+static SCHEME: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"^[a-z][a-z0-9+.-]*://").ok());
+
+fn unescaped(text: &str) -> std::borrow::Cow<'_, str> {
+    match &*ESCAPE {
+        Some(escape) => escape.replace_all(text, " "),
+        None => text.into(),
+    }
+}
+
+/// Letters, digits and the signs of addresses and links, lower case, without anything that quoting, wrapping or
+/// indenting can change.
+pub fn squash(text: &str) -> String {
+    unescaped(text)
+        .chars()
+        .filter(|c| c.is_alphanumeric() || "@./:_-#$%+=&?".contains(*c))
+        .flat_map(char::to_lowercase)
+        .collect()
+}
+
+/// The words of a text, lower case; a link without its scheme, anything without the punctuation around it.
+pub fn words(text: &str) -> Vec<String> {
+    let Some(word) = &*WORD else {
+        return Vec::new();
+    };
+    let text = unescaped(text).to_lowercase();
+    word.find_iter(&text)
+        .map(|found| bare(found.as_str()).to_owned())
+        .filter(|word| !word.is_empty())
+        .collect()
+}
+
+fn bare(word: &str) -> &str {
+    let start = SCHEME
+        .as_ref()
+        .and_then(|scheme| scheme.find(word))
+        .map_or(0, |found| found.end());
+    word.get(start..)
+        .unwrap_or(word)
+        .trim_matches(['.', ':', '-', '?', '=', '&', '/'])
+}
+
+/// Whether a word is an address, a link, a path, an account, an id or an amount, and not one that any text has.
+pub fn is_name_like(word: &str) -> bool {
+    word.chars().count() >= 4 && word.contains(|c: char| c.is_ascii_digit() || "@./_:".contains(c))
+}
+
+/// Every string and number in a value, as text.
+pub fn leaves(value: &Value) -> Vec<String> {
+    match value {
+        Value::Null | Value::Bool(_) => Vec::new(),
+        Value::Number(number) => vec![number.to_string()],
+        Value::String(text) => vec![text.clone()],
+        Value::Array(items) => items.iter().flat_map(leaves).collect(),
+        Value::Object(members) => members.values().flat_map(leaves).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn layout_and_quoting_do_not_count() {
+        let mail = "Please pay\nthe user's bill: https://Pay.example/x?y=1";
+        let yaml = "  'Please pay\n\n    the user''s\n    bill: https://pay.example/x?y=1'";
+        let python = "{'a': \"Please pay\\nthe user's bill: https://pay.example/x?y=1\"}";
+        assert_eq!(squash(mail), squash(yaml));
+        assert!(squash(python).contains(&squash(mail)));
+    }
+
+    #[test]
+    fn words_are_bare() {
+        assert_eq!(
+            words("See <https://a.example/b/>, or mail x@y.example."),
+            ["see", "a.example/b", "or", "mail", "x@y.example"]
+        );
+        assert!(is_name_like("x@y.example") && is_name_like("de89") && !is_name_like("pizza"));
+    }
+
+    #[test]
+    fn leaves_are_strings_and_numbers() {
+        let value = json!({"a": ["x", {"b": 1.5}], "c": null, "d": true});
+        assert_eq!(leaves(&value), ["x", "1.5"]);
+    }
+}
