@@ -1,0 +1,4 @@
+//! Eval: recorded trajectories through the very pipeline that `serve` runs, graded by an independent read-only judge.
+
+pub mod case;
+pub mod stats;
