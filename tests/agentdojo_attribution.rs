@@ -1,11 +1,14 @@
 //! Attribution of recorded calls, checked against labels that the importer itself never reads.
 
+#![cfg(test)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
-use holdpoint::eval::import::agentdojo::attribution::{Attribution, Attributor, Cause};
+use holdpoint::eval::case::Cause;
+use holdpoint::eval::import::agentdojo::attribution::{Attribution, Attributor};
 use holdpoint::eval::import::agentdojo::env::Env;
 use holdpoint::eval::import::agentdojo::record::{self, Kind, Trajectory};
 use serde_json::Value;
@@ -49,10 +52,11 @@ impl Agreement {
 }
 
 fn rate(of: usize, all: usize) -> f64 {
+    let count = |n: usize| f64::from(u32::try_from(n).unwrap());
     if all == 0 {
         1.0
     } else {
-        of as f64 / all as f64
+        count(of) / count(all)
     }
 }
 
@@ -60,7 +64,7 @@ fn rate(of: usize, all: usize) -> f64 {
 fn compare(sum: &mut Agreement, env: &Env, run: &Trajectory, ours: &Attribution, label: &Value) {
     sum.attacks += 1;
     let first = label["first_payload_message"].as_u64();
-    sum.carriers += usize::from(ours.carriers.first().map(|at| *at as u64) == first);
+    sum.carriers += usize::from(ours.carriers.first().map(|c| c.message as u64) == first);
     let theirs: BTreeSet<(usize, usize)> = label["attack_calls"]
         .as_array()
         .unwrap()

@@ -1,5 +1,6 @@
 //! Text compared as content, not as layout: the same words in YAML, in a Python literal and in a mail are equal here.
 
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -25,11 +26,46 @@ fn unescaped(text: &str) -> std::borrow::Cow<'_, str> {
 /// Letters, digits and the signs of addresses and links, lower case, without anything that quoting, wrapping or
 /// indenting can change.
 pub fn squash(text: &str) -> String {
-    unescaped(text)
-        .chars()
-        .filter(|c| c.is_alphanumeric() || "@./:_-#$%+=&?".contains(*c))
-        .flat_map(char::to_lowercase)
-        .collect()
+    Squashed::new(text).text
+}
+
+/// A squashed text that knows where in the original each of its bytes stood.
+#[derive(Debug)]
+pub struct Squashed {
+    /// The squashed text.
+    pub text: String,
+    /// Bytes of the original character, one entry per byte of `text`.
+    from: Vec<Range<usize>>,
+}
+
+impl Squashed {
+    /// Squashes a text.
+    pub fn new(text: &str) -> Self {
+        let mut squashed = Self {
+            text: String::with_capacity(text.len()),
+            from: Vec::with_capacity(text.len()),
+        };
+        let mut letters = text.char_indices().peekable();
+        while let Some((at, letter)) = letters.next() {
+            if letter == '\\' && letters.next_if(|(_, next)| "ntr".contains(*next)).is_some() {
+                continue;
+            }
+            if letter.is_alphanumeric() || "@./:_-#$%+=&?".contains(letter) {
+                squashed.text.extend(letter.to_lowercase());
+                squashed
+                    .from
+                    .resize(squashed.text.len(), at..at + letter.len_utf8());
+            }
+        }
+        squashed
+    }
+
+    /// Where in the original a range of the squashed text stood; `None` for an empty range.
+    pub fn original(&self, range: Range<usize>) -> Option<Range<usize>> {
+        let letters = self.from.get(range)?;
+        let (first, last) = (letters.first()?, letters.last()?);
+        Some(first.start..last.end)
+    }
 }
 
 /// The words of a text, lower case; a link without its scheme, anything without the punctuation around it.
@@ -83,6 +119,17 @@ mod tests {
         let python = "{'a': \"Please pay\\nthe user's bill: https://pay.example/x?y=1\"}";
         assert_eq!(squash(mail), squash(yaml));
         assert!(squash(python).contains(&squash(mail)));
+    }
+
+    #[test]
+    fn a_squashed_range_finds_its_original() {
+        let text = "a: 'Pay\n    the user''s bill\\nnow'";
+        let squashed = Squashed::new(text);
+        assert_eq!(squashed.text, "a:paytheusersbillnow");
+        let start = squashed.text.find("pay").unwrap();
+        let range = squashed.original(start..squashed.text.len()).unwrap();
+        assert_eq!(text.get(range), Some("Pay\n    the user''s bill\\nnow"));
+        assert_eq!(squashed.original(3..3), None);
     }
 
     #[test]
