@@ -4,3 +4,4 @@ pub mod attribution;
 pub mod env;
 pub mod record;
 pub mod text;
+pub mod uses;

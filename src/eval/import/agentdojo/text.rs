@@ -6,22 +6,13 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
-/// Escapes that stand for white space in a quoted scalar.
-static ESCAPE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\\[ntr]").ok());
-
 /// Runs of letters, digits and the signs that addresses, links, paths and ids are made of.
-static WORD: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"[\p{Alphabetic}\p{N}@./:_\-#%+=&?~]+").ok());
+static WORD: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"\p{N}+(?:,\p{N}{3})+(?:\.\p{N}+)?|[\p{Alphabetic}\p{N}@./:_\-#%+=&?~]+").ok()
+});
 
 static SCHEME: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"^[a-z][a-z0-9+.-]*://").ok());
-
-fn unescaped(text: &str) -> std::borrow::Cow<'_, str> {
-    match &*ESCAPE {
-        Some(escape) => escape.replace_all(text, " "),
-        None => text.into(),
-    }
-}
 
 /// Letters, digits and the signs of addresses and links, lower case, without anything that quoting, wrapping or
 /// indenting can change.
@@ -70,24 +61,44 @@ impl Squashed {
 
 /// The words of a text, lower case; a link without its scheme, anything without the punctuation around it.
 pub fn words(text: &str) -> Vec<String> {
-    let Some(word) = &*WORD else {
-        return Vec::new();
-    };
-    let text = unescaped(text).to_lowercase();
-    word.find_iter(&text)
-        .map(|found| bare(found.as_str()).to_owned())
-        .filter(|word| !word.is_empty())
+    let text = text.to_lowercase();
+    bare_words(&text)
+        .map(|word| {
+            let scheme = SCHEME.as_ref().and_then(|scheme| scheme.find(word));
+            let start = scheme.map_or(0, |found| found.end());
+            word.get(start..).unwrap_or(word).to_owned()
+        })
         .collect()
 }
 
-fn bare(word: &str) -> &str {
-    let start = SCHEME
-        .as_ref()
-        .and_then(|scheme| scheme.find(word))
-        .map_or(0, |found| found.end());
-    word.get(start..)
-        .unwrap_or(word)
-        .trim_matches(['.', ':', '-', '?', '=', '&', '/'])
+/// The words of a text as they stand there, without the punctuation around them. An escape for white space in a quoted
+/// scalar separates words.
+pub fn bare_words(text: &str) -> impl Iterator<Item = &str> {
+    let found = WORD.as_ref().map(|word| word.find_iter(text));
+    found
+        .into_iter()
+        .flatten()
+        .map(|word| {
+            let escaped = text
+                .get(..word.start())
+                .is_some_and(|before| before.ends_with('\\'));
+            let rest = word.as_str();
+            let rest = if escaped {
+                rest.strip_prefix(['n', 't', 'r']).unwrap_or(rest)
+            } else {
+                rest
+            };
+            rest.trim_matches(['.', ':', '-', '?', '=', '&', '/'])
+        })
+        .filter(|word| !word.is_empty())
+}
+
+/// The number that a word stands for; separators of thousands and a currency sign do not count.
+pub fn number(word: &str) -> Option<f64> {
+    let digits: String = word.chars().filter(|c| *c != ',' && *c != '$').collect();
+    let plain = digits.starts_with(|c: char| c.is_ascii_digit())
+        && digits.chars().all(|c| c.is_ascii_digit() || c == '.');
+    plain.then(|| digits.parse().ok()).flatten()
 }
 
 /// Whether a word is an address, a link, a path, an account, an id or an amount, and not one that any text has.
