@@ -2,4 +2,9 @@
 
 pub mod case;
 pub mod import;
+pub mod judge;
+pub mod snapshot;
+pub mod sql;
 pub mod stats;
+pub mod suite;
+pub mod world;
