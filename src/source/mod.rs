@@ -14,10 +14,12 @@
 //!
 //! let tree = source::parse("shop.yaml", "nmae: a\nport: 99999\n".to_owned()).unwrap();
 //! let reader = Reader::new();
-//! let problems = reader.finish(shop(&reader.root(&tree))).err().unwrap();
-//! assert_eq!(problems.0.len(), 3); // unknown key, missing key, number too large: all at once
+//! let built = shop(&reader.root(&tree));
+//! let problems = reader.finish(built).err().unwrap();
+//! assert_eq!(problems.0.len(), 2); // a mistyped key and a number out of range: both at once
 //! ```
 
+mod fields;
 mod file;
 mod hints;
 mod json;
@@ -28,11 +30,12 @@ mod scalar;
 mod tree;
 mod yaml;
 
+pub use fields::{Fields, Key};
 pub use file::read_text;
 pub use json::{json_lines, parse_json};
 pub use nearest::{did_you_mean, nearest};
 pub use problem::{Problem, Problems, Severity, SourceFile, Spot};
-pub use reader::{Field, Fields, Key, Reader};
+pub use reader::{Field, Reader};
 pub use tree::{Entry, Kind, Node, Tree};
 pub use yaml::parse;
 

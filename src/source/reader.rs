@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::fields::{Fields, Key};
 use super::scalar::{duration, is_name, number, size};
-use super::{Entry, Kind, Node, Problem, Problems, Spot, Tree, did_you_mean, nearest};
+use super::{Entry, Kind, Node, Problem, Problems, Spot, Tree, did_you_mean};
 
 /// Collects the problems of one or more trees.
 #[derive(Debug, Default)]
@@ -120,7 +121,7 @@ impl<'r> Field<'r> {
         self.error(format!("{} must be {what}, {found}", self.title()), help);
     }
 
-    fn title(&self) -> String {
+    pub(super) fn title(&self) -> String {
         if self.path.is_empty() {
             return "the document".to_owned();
         }
@@ -301,23 +302,15 @@ impl<'r> Field<'r> {
 
     /// A map with known keys.
     pub fn map(&self) -> Option<Fields<'r>> {
-        Some(Fields {
-            entries: self.raw_entries()?,
-            field: self.clone(),
-            asked: Vec::new(),
-        })
+        Some(Fields::new(self.clone(), self.raw_entries()?))
     }
 
     /// A map whose keys are names that the author chooses.
     pub fn entries(&self) -> Option<Vec<(Key<'r>, Field<'r>)>> {
         let entries = self.raw_entries()?;
-        let pairs = entries.iter().map(|entry| {
-            let key = Key {
-                reader: self.reader,
-                entry,
-            };
-            (key, self.child(entry))
-        });
+        let pairs = entries
+            .iter()
+            .map(|entry| (Key::new(self.reader, entry), self.child(entry)));
         Some(pairs.collect())
     }
 
@@ -329,7 +322,7 @@ impl<'r> Field<'r> {
         None
     }
 
-    fn child(&self, entry: &'r Entry) -> Field<'r> {
+    pub(super) fn child(&self, entry: &'r Entry) -> Field<'r> {
         let path = if self.path.is_empty() {
             entry.key.clone()
         } else {
@@ -339,6 +332,17 @@ impl<'r> Field<'r> {
             reader: self.reader,
             node: &entry.value,
             path,
+        }
+    }
+
+    /// The value under a key, if this is a map that has it. Does not count as asked for: see [`Field::map`].
+    pub fn peek(&self, key: &str) -> Option<Field<'r>> {
+        match &self.node.kind {
+            Kind::Map(entries) => entries
+                .iter()
+                .find(|entry| entry.key == key)
+                .map(|entry| self.child(entry)),
+            _ => None,
         }
     }
 
@@ -358,129 +362,8 @@ impl<'r> Field<'r> {
     }
 }
 
-const NAME_HELP: &str = "use ASCII letters, digits, `_` and `-`, first a letter, at most 64";
-
-/// A key that the author chose.
-#[derive(Clone, Copy, Debug)]
-pub struct Key<'r> {
-    reader: &'r Reader,
-    entry: &'r Entry,
-}
-
-impl<'r> Key<'r> {
-    /// Its text.
-    pub fn text(&self) -> &'r str {
-        &self.entry.key
-    }
-
-    /// Where it stands.
-    pub fn spot(&self) -> Spot {
-        self.entry.key_spot.clone()
-    }
-
-    /// The text, if it is a name (see [`Field::name`]).
-    pub fn name(&self) -> Option<&'r str> {
-        if is_name(self.text()) {
-            return Some(self.text());
-        }
-        self.error(format!("`{}` is not a name", self.text()), NAME_HELP);
-        None
-    }
-
-    /// Reports an error at the key.
-    pub fn error(&self, message: impl Into<String>, help: impl Into<String>) {
-        let problem = Problem::new(message).help(help).at(self.spot());
-        self.reader.report(problem);
-    }
-}
-
-/// The values of a map with known keys. Keys that nobody asked for are reported when it goes out of scope.
-#[derive(Debug)]
-pub struct Fields<'r> {
-    field: Field<'r>,
-    entries: &'r [Entry],
-    asked: Vec<&'static str>,
-}
-
-impl<'r> Fields<'r> {
-    /// The map itself.
-    pub const fn field(&self) -> &Field<'r> {
-        &self.field
-    }
-
-    /// The value of a key that must be there.
-    pub fn required(&mut self, key: &'static str) -> Option<Field<'r>> {
-        let found = self.optional(key);
-        if found.is_none() {
-            let message = format!("{} lacks the key `{key}`", self.field.title());
-            self.field.error(message, format!("add `{key}: …`"));
-        }
-        found
-    }
-
-    /// The value of a key that may be missing.
-    pub fn optional(&mut self, key: &'static str) -> Option<Field<'r>> {
-        self.asked.push(key);
-        let entry = self.entries.iter().find(|entry| entry.key == key)?;
-        Some(self.field.child(entry))
-    }
-
-    /// The value of the one key of several that must be there.
-    pub fn exactly_one(&mut self, keys: &[&'static str]) -> Option<(&'static str, Field<'r>)> {
-        let mut found: Vec<_> = keys
-            .iter()
-            .filter_map(|key| self.optional(key).map(|field| (*key, field)))
-            .collect();
-        let all: Vec<_> = keys.iter().map(|key| format!("`{key}`")).collect();
-        let help = format!("write exactly one of {}", all.join(", "));
-        match found.len() {
-            1 => return found.pop(),
-            0 => self.field.error(
-                format!("{} says neither of {}", self.field.title(), all.join(", ")),
-                help,
-            ),
-            _ => self.field.error(
-                format!("{} has keys that exclude each other", self.field.title()),
-                help,
-            ),
-        }
-        None
-    }
-
-    /// Ends the map now: reports the keys that nobody asked for.
-    pub fn finish(self) {}
-}
-
-impl Drop for Fields<'_> {
-    fn drop(&mut self) {
-        for entry in self.entries {
-            if self.asked.contains(&entry.key.as_str()) {
-                continue;
-            }
-            let taken = |key: &&str| self.entries.iter().any(|entry| entry.key == **key);
-            let help = match nearest(&entry.key, self.asked.iter().copied()) {
-                Some(key) if taken(&key) => format!("remove it; `{key}` is already there"),
-                Some(key) => format!("did you mean `{key}`?"),
-                None => {
-                    let free = self.asked.iter().copied().filter(|key| !taken(key));
-                    let free: Vec<_> = free.map(|key| format!("`{key}`")).collect();
-                    match free.as_slice() {
-                        [] => "remove it".to_owned(),
-                        _ => format!("remove it; keys still free here: {}", free.join(", ")),
-                    }
-                }
-            };
-            let place = match self.field.path.as_str() {
-                "" => String::new(),
-                path => format!(" in `{path}`"),
-            };
-            let problem = Problem::new(format!("unknown key `{}`{place}", entry.key))
-                .help(help)
-                .at(entry.key_spot.clone());
-            self.field.report(problem);
-        }
-    }
-}
+pub(super) const NAME_HELP: &str =
+    "use ASCII letters, digits, `_` and `-`, first a letter, at most 64";
 
 #[cfg(test)]
 mod tests {

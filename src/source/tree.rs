@@ -96,6 +96,14 @@ impl Node {
         }
     }
 
+    /// The text, if the value is text.
+    pub fn as_text(&self) -> Option<&str> {
+        match &self.kind {
+            Kind::Text(text) | Kind::Loose(text) => Some(text),
+            _ => None,
+        }
+    }
+
     /// The same as JSON, order kept.
     pub fn json(&self) -> Value {
         match &self.kind {
