@@ -41,7 +41,12 @@ pub fn open(
     } else {
         schema::open(path, true)?
     };
-    Ok(Arc::new(Sqlite::new(connection, clock, replay_window)))
+    Ok(Arc::new(Sqlite::new(
+        connection,
+        clock,
+        replay_window,
+        None,
+    )))
 }
 
 /// As [`open`], and never makes a file: for the command line, where a mistyped path must not become a store.
@@ -54,7 +59,12 @@ pub fn open_existing(
     replay_window: Duration,
 ) -> Result<Arc<dyn TicketStore>, TicketError> {
     let connection = schema::open(path, false)?;
-    Ok(Arc::new(Sqlite::new(connection, clock, replay_window)))
+    Ok(Arc::new(Sqlite::new(
+        connection,
+        clock,
+        replay_window,
+        None,
+    )))
 }
 
 /// As [`open`], for the one process that serves the store: what an earlier one was redeeming becomes `unknown`.
@@ -71,8 +81,7 @@ pub fn open_serving(
     }
     let lock = schema::serving_lock(path)?;
     let connection = schema::open(path, true)?;
-    let mut store = Sqlite::new(connection, clock, replay_window);
-    store.serving = Some(lock);
+    let store = Sqlite::new(connection, clock, replay_window, Some(lock));
     let lost = store.shared.recover()?;
     if lost > 0 {
         tracing::error!(
@@ -87,8 +96,6 @@ pub fn open_serving(
 struct Sqlite {
     shared: Arc<Shared>,
     replay_window: Duration,
-    /// Held as long as the store is served.
-    serving: Option<File>,
 }
 
 /// What claims need of the store.
@@ -98,20 +105,27 @@ struct Shared {
     boot: String,
     /// Claims that were dropped: written before anything else is done.
     abandoned: Mutex<Vec<(Attempt, Outcome)>>,
+    /// Held as long as the store is served, its last claim included.
+    _serving: Option<File>,
 }
 
 impl Sqlite {
-    fn new(connection: Connection, clock: Arc<dyn Clock>, replay_window: Duration) -> Self {
+    fn new(
+        connection: Connection,
+        clock: Arc<dyn Clock>,
+        replay_window: Duration,
+        serving: Option<File>,
+    ) -> Self {
         let shared = Shared {
             connection: Arc::new(tokio::sync::Mutex::new(connection)),
             clock,
             boot: Uuid::now_v7().simple().to_string(),
             abandoned: Mutex::default(),
+            _serving: serving,
         };
         Self {
             shared: Arc::new(shared),
             replay_window,
-            serving: None,
         }
     }
 }
