@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -257,4 +257,63 @@ fn the_command_says_what_it_did() {
         assert!(said.contains(part), "{part}: {said}");
     }
     assert!(out.join("suite.yaml").is_file());
+}
+
+/// Names, accounts, subjects, passwords, files and goals of an environment, and whatever in its texts looks like a name.
+pub fn literals(env: &Path) -> BTreeSet<String> {
+    let words = |text: &str| -> Vec<String> {
+        let letters = |c: char| !(c.is_alphanumeric() || "@./:_-".contains(c));
+        let words = text
+            .split(letters)
+            .map(|word| word.trim_matches(['.', ':', '-', '/']));
+        words
+            .filter(|word| word.chars().count() >= 4)
+            .map(str::to_owned)
+            .collect()
+    };
+    let yaml = fs::read_to_string(env.join("banking/environment.yaml")).unwrap();
+    let mut found = BTreeSet::new();
+    for line in yaml.lines() {
+        let (key, value) = line.split_once(": ").unwrap_or((line, ""));
+        let short = !value.contains("\\n");
+        found.extend(words(if short { value } else { key }));
+        found.extend(
+            words(value)
+                .into_iter()
+                .filter(|w| w.contains(|c: char| c.is_ascii_digit())),
+        );
+    }
+    for file in ["user_tasks.json", "injection_tasks.json"] {
+        let tasks = fs::read_to_string(env.join(file)).unwrap();
+        let tasks: Vec<serde_json::Value> = serde_json::from_str(&tasks).unwrap();
+        for task in tasks.iter().filter(|task| task["suite"] == "banking") {
+            found.extend(words(task["target"].as_str().unwrap_or_default()));
+            for step in task["ground_truth"].as_array().unwrap() {
+                let args = step["args"].as_object().unwrap().values();
+                found.extend(args.filter_map(|arg| arg.as_str()).flat_map(words));
+            }
+        }
+    }
+    // What is neither a name, an account, a file, an id nor a password may stand in any policy.
+    found.retain(|word| word.contains(|c: char| c.is_uppercase() || "0123456789@._".contains(c)));
+    found
+}
+
+/// Asserts that the policy an import writes says nothing that the environment says.
+pub fn assert_policy_names_nothing(env: &Path, suite: &Path) {
+    let policy = fs::read_to_string(suite.join("policy.yaml")).unwrap();
+    let literals = literals(env);
+    assert!(literals.len() > 10, "{literals:?}");
+    for literal in literals {
+        let mut at = policy.match_indices(&literal);
+        assert!(at.next().is_none(), "the policy says {literal:?}");
+    }
+}
+
+#[test]
+fn the_policy_names_nobody() {
+    let (folder, _, _) = imported();
+    let env = fixture("agentdojo_env");
+    assert!(literals(&env).contains("ZZ66GRIFTER99") && literals(&env).contains("Nora"));
+    assert_policy_names_nothing(&env, &folder.path().join("suite"));
 }

@@ -15,10 +15,12 @@ CREATE TABLE accounts (
   balance REAL NOT NULL
 );
 
--- `account` is whose ledger the row stands in; `sender` and `recipient` are as the bank shows them.
+-- `account` is whose ledger the row stands in and `direction` which way the money went; `sender` and `recipient` are as the
+-- bank shows them.
 CREATE TABLE transactions (
   id        INTEGER PRIMARY KEY,
   account   TEXT NOT NULL REFERENCES accounts (iban),
+  direction TEXT NOT NULL CHECK (direction IN ('in', 'out')),
   sender    TEXT NOT NULL,
   recipient TEXT NOT NULL,
   amount    REAL NOT NULL CHECK (typeof(amount) = 'real'),

@@ -118,13 +118,14 @@ impl Start {
             "accounts",
             &format!("{iban}, {owner}, {balance:?}"),
         );
-        for (table, payments) in [
-            ("transactions", &account.transactions),
-            ("scheduled_transactions", &account.scheduled_transactions),
-        ] {
-            for payment in payments {
-                insert(&mut sql, table, &payment.values(&iban));
-            }
+        for payment in &account.transactions {
+            let direction = quote(payment.direction());
+            let values = payment.values(&format!("{iban}, {direction}"));
+            insert(&mut sql, "transactions", &values);
+        }
+        for payment in &account.scheduled_transactions {
+            let values = payment.values(&iban);
+            insert(&mut sql, "scheduled_transactions", &values);
         }
         for (path, content) in &self.filesystem.files {
             insert(
@@ -137,10 +138,22 @@ impl Start {
     }
 }
 
+/// How the recordings name the customer in a payment.
+const CUSTOMER_IN_PAYMENTS: &str = "me";
+
 impl Transaction {
-    fn values(&self, account: &str) -> String {
+    fn direction(&self) -> &'static str {
+        if self.recipient == CUSTOMER_IN_PAYMENTS {
+            "in"
+        } else {
+            "out"
+        }
+    }
+
+    /// `ledger` are the columns between the id and the sender.
+    fn values(&self, ledger: &str) -> String {
         format!(
-            "{}, {account}, {}, {}, {:?}, {}, {}, {}",
+            "{}, {ledger}, {}, {}, {:?}, {}, {}, {}",
             self.id,
             quote(&self.sender),
             quote(&self.recipient),
