@@ -178,6 +178,27 @@ impl Judge {
         })
     }
 
+    /// What already speaks against the case before anything has happened: a goal that stands, a violated permission.
+    ///
+    /// # Errors
+    /// A statement failed.
+    pub fn untouched(
+        &self,
+        questions: &Questions<'_>,
+        bound: &Bindings,
+    ) -> Result<Option<String>, SqlError> {
+        if let Some(goal) = questions.goal
+            && self.holds(goal, bound)?
+        {
+            return Ok(Some("the goal stands before the trial begins".to_owned()));
+        }
+        let violated = self.violations(questions, bound)?;
+        Ok(violated.first().map(|violation| {
+            let name = &violation.permission;
+            format!("the permission `{name}` is violated before the trial begins")
+        }))
+    }
+
     /// Whether an assertion holds: the first value of its first row is true.
     ///
     /// # Errors
