@@ -7,6 +7,7 @@
 
 pub mod cli;
 pub mod clock;
+pub mod control;
 pub mod eval;
 pub mod guard;
 pub mod item;
@@ -18,6 +19,7 @@ pub mod policy;
 pub mod principal;
 pub mod protocols;
 pub mod proxy;
+pub mod serve;
 pub mod settings;
 pub mod source;
 pub mod store;

@@ -104,19 +104,23 @@ fn only_the_ruled_leaves_change() {
 }
 
 #[test]
-fn an_edit_that_cuts_a_character_is_not_written() {
-    let request = completion(REQUEST);
-    let items = adapter().read(&request).unwrap();
-    let decision = decision(&items, &|located| match &*located.place.pointer {
-        "/messages/2/content" => Verdict::Rewrite(Rewrite {
-            kind: RewriteKind::Redact,
-            edits: vec![(13..14, String::new())],
-            finding: finding(Reason::InjectionDetected),
-        }),
-        _ => Verdict::Allow,
-    });
-    let error = adapter().write(request, &decision).unwrap_err();
-    assert_eq!(error.code, "ruling_unwritable");
+fn an_edit_that_does_not_fit_the_text_is_not_written() {
+    // It cuts a character, overlaps another, or lies beyond the end.
+    for edits in [vec![13..14], vec![0..3, 2..4], vec![15..99]] {
+        let request = completion(REQUEST);
+        let items = adapter().read(&request).unwrap();
+        let edits: Vec<_> = edits.into_iter().map(|at| (at, String::new())).collect();
+        let decision = decision(&items, &|located| match &*located.place.pointer {
+            "/messages/2/content" => Verdict::Rewrite(Rewrite {
+                kind: RewriteKind::Redact,
+                edits: edits.clone(),
+                finding: finding(Reason::InjectionDetected),
+            }),
+            _ => Verdict::Allow,
+        });
+        let error = adapter().write(request, &decision).unwrap_err();
+        assert_eq!(error.code, "ruling_unwritable");
+    }
 }
 
 #[test]

@@ -416,3 +416,24 @@ fn a_claimed_call_leaves_in_its_stored_form_and_a_done_one_not_again() {
     let live = respond(&adapter(), 200, EVENTS, &events(STREAM), &decide).unwrap();
     assert_eq!(streamed(&live.sent), client);
 }
+
+#[test]
+fn a_claimed_custom_call_gets_its_stored_input() {
+    let body = CALLS_ONLY.replace(
+        r#""type":"function","function":{"name":"look","arguments":""}"#,
+        r#""type":"custom","custom":{"name":"look","input":"free {text"}"#,
+    );
+    let decide = |items: &[Located]| {
+        let Item::ToolCall(call) = &items[0].item else {
+            panic!("a call")
+        };
+        assert_eq!(call.args.raw, r#"{"input":"free {text"}"#);
+        let stored = Stored(TicketId::from("tkt_1"), r#"{"input":"other"}"#.into());
+        Decision {
+            claims: vec![(0, Box::new(stored))],
+            ..decision(items, &allow)
+        }
+    };
+    let outcome = respond(&adapter(), 200, JSON, &[body.clone().into()], &decide).unwrap();
+    assert_eq!(outcome.text(), body.replace("free {text", "other"));
+}

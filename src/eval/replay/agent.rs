@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use http::{Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -304,11 +306,7 @@ impl Agent<'_> {
             .header(SESSION, self.session)
             .body(full(body))
             .map_err(|error| error.to_string())?;
-        let response: Response<Body> = match self.service.clone().oneshot(request).await {
-            Ok(response) => response,
-            Err(never) => match never {},
-        };
-        let (head, body) = response.into_parts();
+        let (head, body) = sent(self.service.clone(), request).await.into_parts();
         let body = body
             .collect()
             .await
@@ -322,6 +320,17 @@ impl Agent<'_> {
             None => Ok((head, body)),
         }
     }
+}
+
+/// Sends one request through the proxy. Its future is boxed: the compiler cannot see that it is `Send` inside another.
+fn sent(
+    service: ProxyService<Stage>,
+    request: Request<Body>,
+) -> BoxFuture<'static, Response<Body>> {
+    Box::pin(service.oneshot(request).map(|answered| match answered {
+        Ok(response) => response,
+        Err(never) => match never {},
+    }))
 }
 
 /// An answer that no verdict explains. The body is the proxy's own error, which holds no payload.

@@ -7,7 +7,7 @@ mod tally;
 mod trial;
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +17,8 @@ pub use trial::{Approver, CallResult, Fate, Graded, Kept, Reading, Trial};
 
 use super::arms::Arm;
 use super::case::Case;
-use super::judge::{Connect, Judge};
+use super::judge::{Connect, Grade, Judge};
+use super::snapshot::Snapshot;
 use super::sql::Bindings;
 use super::suite::Suite;
 use super::world::World;
@@ -33,7 +34,7 @@ use crate::settings::{
 };
 use crate::source::{Problem, Problems};
 use crate::store::Stores;
-use crate::store::sql::sqlite;
+use crate::store::sql::{SqlError, sqlite};
 use crate::store::tickets::{TicketStore, sqlite as tickets};
 use crate::verdict::{LayerId, Mode};
 
@@ -102,12 +103,18 @@ impl Replayer {
     }
 
     /// Runs one case in one arm. The world's file is `path`; it is removed afterwards.
-    pub async fn trial(&self, arm: &Arm, reading: Reading, case: Arc<Case>, path: &Path) -> Trial {
-        let (result, kept) = match self.replay(arm, reading, &case, path).await {
+    pub async fn trial(
+        &self,
+        arm: &Arm,
+        reading: Reading,
+        case: Arc<Case>,
+        path: PathBuf,
+    ) -> Trial {
+        let (result, kept) = match self.replay(arm, reading, &case, path.clone()).await {
             Ok((graded, kept)) => (Ok(graded), kept),
             Err(cause) => (Err(cause), None),
         };
-        let _ = std::fs::remove_file(path);
+        let _ = std::fs::remove_file(&path);
         Trial {
             arm: arm.name.clone(),
             reading,
@@ -122,21 +129,10 @@ impl Replayer {
         arm: &Arm,
         reading: Reading,
         case: &Arc<Case>,
-        path: &Path,
+        path: PathBuf,
     ) -> Result<(Graded, Option<Kept>), String> {
-        let world = World::create(&self.suite.image, path.to_owned())?;
-        let said = |error: &dyn std::fmt::Display| format!("the judge failed: {error}");
-        let judge = Judge::open(&self.connect, path).map_err(|error| said(&error))?;
-        let questions = self.suite.questions(case);
-        let bound = self.bindings(case);
-        let before = judge
-            .snapshot(&questions.may_change, &bound)
-            .map_err(|error| said(&error))?;
-        judge
-            .untouched(&questions, &bound)
-            .map_err(|error| said(&error))?
-            .map_or(Ok(()), Err)?;
-
+        let world = World::create(&self.suite.image, path.clone())?;
+        let bench = Bench::new(self, case, &path)?;
         let stage = stage::Stage::new(
             Arc::clone(&self.suite),
             Arc::clone(case),
@@ -147,7 +143,7 @@ impl Replayer {
         let tickets = self.tickets(arm)?;
         let tally = Arc::new(tally::Tally::new(stage.clone()));
         let service = self
-            .service(arm, case, path, &stage, &tally, tickets.clone())
+            .service(arm, case, &path, &stage, &tally, tickets.clone())
             .map_err(|problems| problems.to_string())?;
         let mut agent = agent::Agent {
             service,
@@ -167,12 +163,7 @@ impl Replayer {
         let (calls, approvals) = (agent.calls, agent.approvals);
         let transcript = agent.transcript;
 
-        let after = judge
-            .snapshot(&questions.may_change, &bound)
-            .map_err(|error| said(&error))?;
-        let grade = judge
-            .grade(&questions, &bound, &before, &after)
-            .map_err(|error| said(&error))?;
+        let (grade, after) = bench.grade(self, case)?;
         let graded = Graded {
             grade,
             lost: stage.lost(),
@@ -183,7 +174,7 @@ impl Replayer {
         let kept = match transcript.into_lines() {
             None => None,
             Some(transcript) => Some(Kept {
-                before: before.to_json(),
+                before: bench.before.to_json(),
                 after: after.to_json(),
                 transcript,
                 receipts: receipts(tickets.as_ref()).await?,
@@ -250,6 +241,48 @@ impl Replayer {
         };
         proxy::service(setup, stage.clone())
     }
+}
+
+/// The judge of one trial, with the world as it found it.
+struct Bench {
+    judge: Judge,
+    bound: Bindings,
+    before: Snapshot,
+}
+
+impl Bench {
+    fn new(replayer: &Replayer, case: &Case, path: &Path) -> Result<Self, String> {
+        let questions = replayer.suite.questions(case);
+        let bound = replayer.bindings(case);
+        let judge = Judge::open(&replayer.connect, path).map_err(|error| faulty(&error))?;
+        let before = judge.snapshot(&questions.may_change, &bound);
+        let before = before.map_err(|error| faulty(&error))?;
+        let against = judge.untouched(&questions, &bound);
+        match against.map_err(|error| faulty(&error))? {
+            Some(cause) => Err(cause),
+            None => Ok(Self {
+                judge,
+                bound,
+                before,
+            }),
+        }
+    }
+
+    fn grade(&self, replayer: &Replayer, case: &Case) -> Result<(Grade, Snapshot), String> {
+        let questions = replayer.suite.questions(case);
+        let graded = || {
+            let after = self.judge.snapshot(&questions.may_change, &self.bound)?;
+            let grade = self
+                .judge
+                .grade(&questions, &self.bound, &self.before, &after)?;
+            Ok((grade, after))
+        };
+        graded().map_err(|error| faulty(&error))
+    }
+}
+
+fn faulty(error: &SqlError) -> String {
+    format!("the judge failed: {error}")
 }
 
 /// The parameters that every statement has, beside `bound`.
