@@ -26,6 +26,8 @@ fn data() -> Option<PathBuf> {
 struct Baseline {
     summary: Summary,
     attacks: Vec<Row>,
+    /// The user's task in attack runs.
+    tasks: Vec<Row>,
     benign: Vec<Row>,
     mutations: Vec<bool>,
 }
@@ -54,21 +56,26 @@ impl Baseline {
         let mut baseline = Self {
             summary,
             attacks: Vec::new(),
+            tasks: Vec::new(),
             benign: Vec::new(),
             mutations: Vec::new(),
         };
         for case in &suite.cases {
             let grade = grade(&suite, case);
             let ours = flag(case, &grade);
-            let row = |recorded: fn(&Case) -> Option<bool>| Row {
+            let row = |ours: bool, recorded: fn(&Case) -> Option<bool>| Row {
                 id: case.id.clone(),
                 ours,
                 recorded: recorded(case).unwrap(),
                 why: format!("{:?}, must {:?}", grade.failed, grade.must),
             };
             match case.kind {
-                Kind::Attack => baseline.attacks.push(row(|c| c.recorded?.attack)),
-                Kind::Benign => baseline.benign.push(row(|c| c.recorded?.task)),
+                Kind::Attack => {
+                    baseline.attacks.push(row(ours, |c| c.recorded?.attack));
+                    let task = row(grade.task_done(), |c| c.recorded?.task);
+                    baseline.tasks.push(task);
+                }
+                Kind::Benign => baseline.benign.push(row(ours, |c| c.recorded?.task)),
                 Kind::Mutation => baseline.mutations.push(ours),
                 Kind::Control => panic!("no controls are imported"),
             }
@@ -86,7 +93,11 @@ fn the_database_agrees_with_the_recorded_flags() {
     let Some(data) = data() else { return };
     let baseline = Baseline::of(&data.join("agentdojo_traces/banking.jsonl.gz"));
     println!("{}", baseline.summary);
-    for (what, rows) in [("attack", &baseline.attacks), ("benign", &baseline.benign)] {
+    for (what, rows) in [
+        ("attack", &baseline.attacks),
+        ("task under attack", &baseline.tasks),
+        ("benign", &baseline.benign),
+    ] {
         println!(
             "{what}: {} by SQL, {} recorded, of {}",
             count(rows, |row| row.ours),

@@ -137,14 +137,6 @@ impl Env {
         self.injections.get(&(suite.to_owned(), id.to_owned()))
     }
 
-    /// Every injection task of the suite.
-    pub fn injection_tasks(&self, suite: &str) -> impl Iterator<Item = &InjectionTask> {
-        self.injections
-            .iter()
-            .filter(move |((of, _), _)| of == suite)
-            .map(|(_, task)| task)
-    }
-
     /// A file of the suite, as text.
     ///
     /// # Errors

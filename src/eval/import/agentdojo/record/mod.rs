@@ -83,12 +83,6 @@ pub struct Trajectory {
 }
 
 impl Trajectory {
-    /// A name that is unique within a suite's recordings: pipeline, user task, injection task.
-    pub fn name(&self) -> String {
-        let injection = self.injection_task.as_deref().unwrap_or("none");
-        format!("{}/{}/{injection}", self.pipeline, self.user_task)
-    }
-
     /// Text of the system prompt and of every user turn.
     pub fn said_by_people(&self) -> impl Iterator<Item = &str> {
         self.messages.iter().filter_map(|message| match message {
@@ -120,18 +114,6 @@ impl Trajectory {
                 Message::Output(output) => Some((at, output)),
                 _ => None,
             })
-    }
-
-    /// What the model said last.
-    pub fn answer(&self) -> &str {
-        self.messages
-            .iter()
-            .rev()
-            .find_map(|message| match message {
-                Message::Assistant { text, .. } => Some(text.as_str()),
-                _ => None,
-            })
-            .unwrap_or_default()
     }
 }
 
@@ -348,7 +330,10 @@ mod tests {
         let explorer = read(EXPLORER).unwrap();
         assert_eq!(explorer.kind, Kind::Benign, "labels are not read");
         assert_eq!((explorer.utility, explorer.security), (Some(true), None));
-        assert_eq!(explorer.answer(), "Paid.");
+        let paid = |text: &str| text == "Paid.";
+        assert!(
+            matches!(explorer.messages.last(), Some(Message::Assistant { text, .. }) if paid(text))
+        );
         let native = read(NATIVE).unwrap();
         assert_eq!(native.kind, Kind::Attack);
         assert_eq!(native.security, Some(true));
