@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 
-use super::{Failure, print, warn};
+use super::{Failure, eval_import, print, warn};
 use crate::eval::replay::{Approver, Reading};
 use crate::eval::report::render;
 use crate::eval::suite::{Suite, find, list};
@@ -22,6 +22,9 @@ pub enum Command {
         #[arg(default_value = "evalsets")]
         folder: PathBuf,
     },
+    /// Turn public recordings into a suite.
+    #[command(subcommand)]
+    Import(eval_import::Source),
 }
 
 /// Arguments of `holdpoint eval run`.
@@ -74,6 +77,7 @@ pub fn run(command: &Command) -> Result<(), Failure> {
     match command {
         Command::Run(args) => run_suite(args),
         Command::List { folder } => list_suites(folder),
+        Command::Import(source) => eval_import::run(source),
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub mod arms;
 pub mod case;
+pub mod import;
 pub mod judge;
 mod keep;
 pub mod replay;

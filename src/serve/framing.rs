@@ -175,7 +175,7 @@ impl Watcher {
 
     fn whole_line(&mut self, line: &[u8]) {
         self.at = match self.at {
-            At::Start if line.is_empty() => At::Start,
+            At::Start | At::Trailers if line.is_empty() => At::Start,
             At::Start => {
                 (self.length, self.chunked) = (None, false);
                 At::Headers
@@ -190,7 +190,6 @@ impl Watcher {
                 size => At::Chunk(size),
             }),
             At::ChunkEnd if line.is_empty() => At::ChunkSize,
-            At::Trailers if line.is_empty() => At::Start,
             At::Trailers => At::Trailers,
             _ => At::Lost,
         };

@@ -16,13 +16,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::control::approvals;
 use crate::control::health::{self, Operations, Readiness};
-use crate::guard::{Guard, Parts};
+use crate::guard::{Guard, Observer, Parts};
 use crate::metrics::Metrics;
 use crate::policy::Policy;
 use crate::proxy::{HttpUpstream, ProxyService, Setup, service};
-use crate::settings::Settings;
+use crate::settings::{Settings, SqlStore};
 use crate::source::{Problem, Problems};
-use crate::store::Stores;
+use crate::store::tickets::sqlite;
+use crate::store::{Stores, sql};
 
 /// Bound addresses: with port 0 in the settings the system has chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +96,38 @@ impl Drop for Running {
     }
 }
 
+/// Opens what the settings name: read-only databases, each proved unable to write, and the ticket store for serving.
+///
+/// # Errors
+/// Every store that cannot be opened.
+pub fn open_stores(settings: &Settings) -> Result<Stores, Problems> {
+    let mut stores = Stores::default();
+    let mut problems = Vec::new();
+    for (name, store) in &settings.stores {
+        let SqlStore::Sqlite(path) = store;
+        match sql::sqlite::open(path) {
+            Ok(opened) => drop(stores.sql.insert(name.clone(), opened)),
+            Err(error) => problems.push(
+                Problem::new(format!("store `{name}`: {error}"))
+                    .help(format!("check `stores.{name}` in the config")),
+            ),
+        }
+    }
+    if let Some(tickets) = &settings.tickets {
+        let clock = Arc::clone(&stores.clock);
+        match sqlite::open_serving(&tickets.store, clock, tickets.replay_window) {
+            Ok(opened) => stores.tickets = Some(opened),
+            Err(error) => problems
+                .push(Problem::new(error.to_string()).help("check `tickets.store` in the config")),
+        }
+    }
+    if problems.is_empty() {
+        Ok(stores)
+    } else {
+        Err(Problems(problems))
+    }
+}
+
 /// Starts serving: binds every listener, builds the guard, then is ready.
 ///
 /// # Errors
@@ -104,13 +137,27 @@ pub async fn start(
     policy: Arc<Policy>,
     stores: Stores,
 ) -> Result<Running, Problems> {
+    start_watched(settings, policy, stores, Vec::new()).await
+}
+
+/// As [`start`], with further observers of every decision besides the metrics.
+///
+/// # Errors
+/// As [`start`].
+pub async fn start_watched(
+    settings: Arc<Settings>,
+    policy: Arc<Policy>,
+    stores: Stores,
+    mut observers: Vec<Arc<dyn Observer>>,
+) -> Result<Running, Problems> {
     let metrics = Metrics::new();
+    observers.insert(0, Arc::clone(&metrics) as _);
     let tickets = stores.tickets.clone();
     let clock = Arc::clone(&stores.clock);
     let parts = Parts {
         stores,
         venues: settings.venues(),
-        observers: vec![Arc::clone(&metrics) as _],
+        observers,
         track_reached: false,
     };
     let guard = Guard::new(Arc::clone(&policy), &policy.modes, parts)?;

@@ -143,9 +143,11 @@ impl Gathered {
         let mut target = template.to_owned();
         let mut query = String::new();
         let mut body = vec![b'{'];
-        for (name, origin) in &self.names {
-            let value = document.root().get(name).ok_or_else(odd)?;
-            match origin {
+        // In the stored order: the bytes that were approved are the bytes that are sent.
+        for member in document.root().members() {
+            let (name, value) = (&*member.key, &member.value);
+            let origin = self.names.iter().find(|(known, _)| known == name);
+            match origin.ok_or_else(odd)?.1 {
                 Origin::Path => {
                     let text = value.as_str().ok_or_else(odd)?;
                     target = target.replace(&format!("{{{name}}}"), &encoded(text));
@@ -314,7 +316,7 @@ mod tests {
         let stored =
             Bytes::from_static(br#"{"amount":5,"id":"a b","note":"A","q":"1","to":["x","y&z"]}"#);
         let (target, body) = gathered.put_back("/orders/{id}/mail", &stored).unwrap();
-        assert_eq!(target, "/orders/a%20b/mail?to=x&to=y%26z&q=1");
+        assert_eq!(target, "/orders/a%20b/mail?q=1&to=x&to=y%26z");
         assert_eq!(&body[..], br#"{"amount":5,"note":"A"}"#);
         let other = Bytes::from_static(br#"{"id":"a b"}"#);
         assert!(gathered.put_back("/orders/{id}/mail", &other).is_err());
