@@ -1,7 +1,9 @@
 //! What an operator wrote, and what of it can run.
 
+mod compile;
 mod model;
 mod selector;
 
+pub use compile::{Checked, check, load, parse, read};
 pub use model::*;
 pub use selector::Selector;

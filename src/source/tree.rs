@@ -1,0 +1,123 @@
+//! A document whose every key and value knows its bytes.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde_json::{Map, Number, Value};
+
+use super::{SourceFile, Spot};
+
+/// A document.
+#[derive(Clone, Debug)]
+pub struct Tree {
+    /// The file it came from.
+    pub file: Arc<SourceFile>,
+    /// Its only value.
+    pub root: Node,
+}
+
+/// A value.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Where it stands. An empty value stands at its key.
+    pub spot: Spot,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// What a value is. Types are as written: `123` is a number and `"123"` is text.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kind {
+    /// `null`, `~` or nothing.
+    Null,
+    /// `true` or `false` (not `yes`, `on`: these are text).
+    Bool(bool),
+    /// Decimal, hexadecimal `0x`, octal `0o`, or a decimal fraction.
+    Number(Number),
+    /// Text.
+    Text(String),
+    /// Text whose type is up to who reads it: from the environment or the command line.
+    Loose(String),
+    /// A list.
+    List(Vec<Node>),
+    /// A map in file order, each key once.
+    Map(Vec<Entry>),
+}
+
+/// One entry of a map.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// The key.
+    pub key: String,
+    /// Where the key stands.
+    pub key_spot: Spot,
+    /// Its value.
+    pub value: Node,
+}
+
+/// Places do not count.
+impl PartialEq for Node {
+    fn eq(&self, other: &Self) -> bool {
+        self.kind == other.kind
+    }
+}
+
+impl Kind {
+    /// For messages: "must be text, not a number".
+    pub const fn label(&self) -> &'static str {
+        match self {
+            Self::Null => "empty",
+            Self::Bool(_) => "a boolean",
+            Self::Number(_) => "a number",
+            Self::Text(_) | Self::Loose(_) => "text",
+            Self::List(_) => "a list",
+            Self::Map(_) => "a map",
+        }
+    }
+}
+
+impl Node {
+    /// The text of the value as it stands in the file, quotes included.
+    pub fn source(&self) -> &str {
+        let (file, bytes) = &self.spot;
+        file.text.get(bytes.clone()).unwrap_or_default()
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> Range<usize> {
+        self.spot.1.clone()
+    }
+
+    /// The value under a key of a map.
+    pub fn get(&self, key: &str) -> Option<&Node> {
+        match &self.kind {
+            Kind::Map(entries) => entries.iter().find(|e| e.key == key).map(|e| &e.value),
+            _ => None,
+        }
+    }
+
+    /// The text, if the value is text.
+    pub fn as_text(&self) -> Option<&str> {
+        match &self.kind {
+            Kind::Text(text) | Kind::Loose(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The same as JSON, order kept.
+    pub fn json(&self) -> Value {
+        match &self.kind {
+            Kind::Null => Value::Null,
+            Kind::Bool(value) => Value::Bool(*value),
+            Kind::Number(number) => Value::Number(number.clone()),
+            Kind::Text(text) | Kind::Loose(text) => Value::String(text.clone()),
+            Kind::List(items) => items.iter().map(Self::json).collect(),
+            Kind::Map(entries) => Value::Object(
+                entries
+                    .iter()
+                    .map(|entry| (entry.key.clone(), entry.value.json()))
+                    .collect::<Map<_, _>>(),
+            ),
+        }
+    }
+}
