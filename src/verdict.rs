@@ -310,6 +310,22 @@ pub struct Rewrite {
     pub finding: Finding,
 }
 
+impl Rewrite {
+    /// The text after the edits; `None` where an edit is not within it, cuts a character or overlaps another.
+    pub fn apply(&self, text: &str) -> Option<String> {
+        let mut out = String::with_capacity(text.len());
+        let mut done = 0;
+        for (range, replacement) in &self.edits {
+            out.push_str(text.get(done..range.start)?);
+            text.get(range.clone())?;
+            out.push_str(replacement);
+            done = range.end;
+        }
+        out.push_str(text.get(done..)?);
+        Some(out)
+    }
+}
+
 /// A call that needs a ticket.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hold {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::BoxFuture;
 pub use settle::{Claim, Outcome, Receipt, Settlement, Settler};
 
-use crate::item::{Exchange, Item, Located, RouteKind, ToolCall};
+use crate::item::{Exchange, Item, Located, RouteKind, ToolCall, UnreadableCall};
 use crate::layers::{Context, LAYERS, Layer};
 use crate::names::{RouteName, RuleId, ToolName};
 use crate::policy::{ExecutesAt, Modes, Policy, PolicyHash};
@@ -235,6 +235,13 @@ impl Guard {
     }
 
     async fn judge(&self, located: &Located, context: &Context<'_>) -> Ruling {
+        if let Item::Unreadable(call) = &located.item {
+            return Ruling {
+                place: located.place.clone(),
+                verdict: Verdict::Deny(unreadable(call)),
+                opinions: Vec::new(),
+            };
+        }
         let mut opinions = Vec::new();
         let mut denied = false;
         for (mode, layer) in &self.layers {
@@ -296,6 +303,17 @@ async fn ask(layer: &dyn Layer, located: &Located, context: &Context<'_>) -> Ver
                 cause: format!("no verdict within {LAYER_TIMEOUT:?}"),
             },
         )),
+    }
+}
+
+/// Not a layer's opinion: it holds with every layer off. It stands under the layer that binds arguments.
+fn unreadable(call: &UnreadableCall) -> Finding {
+    Finding {
+        layer: LayerId::Tickets,
+        rule: RuleId::from("guard.unreadable"),
+        reason: Reason::ArgumentsUnreadable,
+        argument: None,
+        detail: Cow::Owned(call.cause.clone()),
     }
 }
 

@@ -1,5 +1,8 @@
 //! Wire protocols. An adapter finds the items in a message and writes the rulings back. It never judges.
 
+pub mod note;
+pub mod openai_chat;
+
 use bytes::Bytes;
 use http::StatusCode;
 
