@@ -1,5 +1,8 @@
 //! Read-only SQL: the look-ups of layers and the judge of eval. One SELECT, bound parameters, proved unable to write.
 
+mod proof;
+pub mod sqlite;
+
 use futures_util::future::BoxFuture;
 
 /// A value bound to a parameter or read from a column.
