@@ -54,4 +54,4 @@ pub struct LayerDef {
 }
 
 /// The layers that exist, in judging order. A layer that a policy switches on and that is not here is a start-up error.
-pub const LAYERS: &[LayerDef] = &[];
+pub const LAYERS: &[LayerDef] = &[tickets::TICKETS];
