@@ -16,6 +16,7 @@ pub mod names;
 pub mod policy;
 pub mod principal;
 pub mod protocols;
+pub mod proxy;
 pub mod settings;
 pub mod source;
 pub mod store;

@@ -24,7 +24,12 @@ impl<'d> Splice<'d> {
 
     /// Replaces one value by JSON text. Values must not overlap.
     pub fn replace(&mut self, node: &Node, json: impl Into<Vec<u8>>) {
-        self.edits.push((node.span.clone(), json.into()));
+        self.replace_span(node.span.clone(), json);
+    }
+
+    /// Replaces the bytes of one key or value by JSON text.
+    pub fn replace_span(&mut self, span: Range<usize>, json: impl Into<Vec<u8>>) {
+        self.edits.push((span, json.into()));
     }
 
     /// Replaces one value by a string.
