@@ -36,13 +36,17 @@ where
                 async move { Ok::<_, Infallible>(answer.await) }
             });
             // A client that has gone away is the end of its connection, nothing more.
-            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await;
+            let _ = http1::Builder::new()
+                .serve_connection(TokioIo::new(stream), answer)
+                .await;
         });
     }
 }
 
 fn full(bytes: Bytes) -> Body {
-    Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
+    Full::new(bytes)
+        .map_err(|never| match never {})
+        .boxed_unsync()
 }
 
 fn failed() -> Response<Body> {
@@ -53,7 +57,9 @@ fn failed() -> Response<Body> {
 
 /// Starts the backend: an 8 KB answer, or a stream of 200 events where the client accepts events.
 pub async fn start() -> Result<SocketAddr> {
-    let listener = TcpListener::bind("127.0.0.1:0").await.context("the backend cannot listen")?;
+    let listener = TcpListener::bind("127.0.0.1:0")
+        .await
+        .context("the backend cannot listen")?;
     let address = listener.local_addr()?;
     let whole = Bytes::from(support::chat_answer(8 << 10));
     let events = Bytes::from(support::chat_stream(200));
@@ -70,7 +76,9 @@ pub async fn start() -> Result<SocketAddr> {
                 (whole, "application/json")
             };
             let mut response = Response::new(full(bytes));
-            response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+            response
+                .headers_mut()
+                .insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
             response
         }
     }));
@@ -79,14 +87,19 @@ pub async fn start() -> Result<SocketAddr> {
 
 /// The bare proxy: forwards heads and bytes, judges nothing. Runs until it is killed.
 pub async fn passthru(listen: SocketAddr, backend: SocketAddr) -> Result<()> {
-    let listener = TcpListener::bind(listen).await.context("the bare proxy cannot listen")?;
+    let listener = TcpListener::bind(listen)
+        .await
+        .context("the bare proxy cannot listen")?;
     let mut connector = HttpConnector::new();
     connector.set_nodelay(true);
     let client = Arc::new(Client::builder(TokioExecutor::new()).build::<_, Incoming>(connector));
     serve(listener, move |mut request: Request<Incoming>| {
         let client = Arc::clone(&client);
         async move {
-            let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+            let path = request
+                .uri()
+                .path_and_query()
+                .map_or("/", |path| path.as_str());
             let Ok(uri) = Uri::builder()
                 .scheme("http")
                 .authority(backend.to_string())
@@ -97,10 +110,10 @@ pub async fn passthru(listen: SocketAddr, backend: SocketAddr) -> Result<()> {
             };
             *request.uri_mut() = uri;
             request.headers_mut().remove(header::HOST);
-            client
-                .request(request)
-                .await
-                .map_or_else(|_| failed(), |answer| answer.map(BodyExt::boxed_unsync))
+            client.request(request).await.map_or_else(
+                |_| failed(),
+                |answer| answer.map(http_body_util::BodyExt::boxed_unsync),
+            )
         }
     })
     .await;

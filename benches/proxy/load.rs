@@ -24,7 +24,9 @@ pub struct Shape {
 
 /// Opens a connection.
 async fn connect(to: SocketAddr) -> Result<SendRequest<Full<Bytes>>> {
-    let stream = TcpStream::connect(to).await.with_context(|| format!("cannot connect to {to}"))?;
+    let stream = TcpStream::connect(to)
+        .await
+        .with_context(|| format!("cannot connect to {to}"))?;
     stream.set_nodelay(true)?;
     let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);
@@ -46,7 +48,11 @@ async fn one(
     path: &str,
     shape: &Shape,
 ) -> Result<Duration> {
-    let accept = if shape.streamed { "text/event-stream" } else { "application/json" };
+    let accept = if shape.streamed {
+        "text/event-stream"
+    } else {
+        "application/json"
+    };
     let request = Request::builder()
         .method(Method::POST)
         .uri(path)
@@ -64,7 +70,10 @@ async fn one(
         bytes += frame?.data_ref().map_or(0, Bytes::len);
     }
     let elapsed = started.elapsed();
-    ensure!(status == StatusCode::OK && bytes > 4096, "answer {status} with {bytes} bytes");
+    ensure!(
+        status == StatusCode::OK && bytes > 4096,
+        "answer {status} with {bytes} bytes"
+    );
     Ok(elapsed)
 }
 

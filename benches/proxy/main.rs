@@ -4,6 +4,7 @@
 //! `scripts/bench-proxy` runs it; `docs/performance.md` says how to read it.
 
 #[path = "../support/mod.rs"]
+#[expect(dead_code, reason = "the other bench uses the rest")]
 mod support;
 
 mod backend;
@@ -48,7 +49,14 @@ impl Plan {
         };
         for argument in arguments {
             match argument.as_str() {
-                "--test" => plan = Self { rounds: 1, alone: 4, together: MANY, ..plan },
+                "--test" => {
+                    plan = Self {
+                        rounds: 1,
+                        alone: 4,
+                        together: MANY,
+                        ..plan
+                    }
+                }
                 "--pinned" => plan.pinned = true,
                 // What cargo adds by itself.
                 "--bench" => {}
@@ -87,7 +95,7 @@ fn main() -> Result<()> {
 async fn measure(plan: &Plan) -> Result<Report> {
     let folder = tempfile::tempdir()?;
     let backend = backend::start().await?;
-    let mut targets = vec![
+    let mut targets = [
         Target {
             name: "direct",
             address: backend,
@@ -128,16 +136,24 @@ async fn measure(plan: &Plan) -> Result<Report> {
     Ok(report)
 }
 
-async fn visit(target: &mut Target, shape: &Shape, plan: &Plan, share: usize) -> Result<Cell> {
-    let failed = || format!("{}, {}", target.name, shape.name);
+async fn visit(target: &mut Target, sent: &Shape, plan: &Plan, share: usize) -> Result<Cell> {
+    let failed = || format!("{}, {}", target.name, sent.name);
     // Warm: connections of the proxy's pool, caches.
-    load::run(target.address, target.path, shape, MANY, MANY).await.with_context(failed)?;
-    let alone = load::run(target.address, target.path, shape, 1, plan.alone.div_ceil(share))
+    load::run(target.address, target.path, sent, MANY, MANY)
         .await
         .with_context(failed)?;
+    let alone = load::run(
+        target.address,
+        target.path,
+        sent,
+        1,
+        plan.alone.div_ceil(share),
+    )
+    .await
+    .with_context(failed)?;
     let before = target.process.as_ref().map(Process::cpu).transpose()?;
     let together = plan.together.div_ceil(share);
-    let done = load::run(target.address, target.path, shape, MANY, together)
+    let done = load::run(target.address, target.path, sent, MANY, together)
         .await
         .with_context(failed)?;
     let after = target.process.as_ref().map(Process::cpu).transpose()?;
@@ -145,7 +161,9 @@ async fn visit(target: &mut Target, shape: &Shape, plan: &Plan, share: usize) ->
         process.check()?;
     }
     let count = u32::try_from(done.len()).unwrap_or(u32::MAX).max(1);
-    let cpu = before.zip(after).map(|(before, after)| after.saturating_sub(before) / count);
+    let cpu = before
+        .zip(after)
+        .map(|(before, after)| after.saturating_sub(before) / count);
     Ok(Cell { alone, cpu })
 }
 
@@ -159,7 +177,11 @@ fn shape(name: &'static str, bytes: usize, streamed: bool) -> Shape {
 
 async fn passthru(backend: SocketAddr, pinned: bool) -> Result<Target> {
     let address = free_address()?;
-    let arguments = ["--passthru".to_owned(), address.to_string(), backend.to_string()];
+    let arguments = [
+        "--passthru".to_owned(),
+        address.to_string(),
+        backend.to_string(),
+    ];
     let process = Process::start(&std::env::current_exe()?, &arguments, pinned)?;
     let started = Instant::now();
     while !load::answers(address, "/").await.unwrap_or(false) {

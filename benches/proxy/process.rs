@@ -55,7 +55,9 @@ impl Process {
     pub fn resident(&self) -> Result<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib = line.and_then(|rest| rest.split_whitespace().next()).context("no VmRSS")?;
+        let kib = line
+            .and_then(|rest| rest.split_whitespace().next())
+            .context("no VmRSS")?;
         Ok(kib.parse()?)
     }
 }

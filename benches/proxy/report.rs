@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use comfy_table::{CellAlignment, ColumnConstraint, Table, Width};
+use comfy_table::{CellAlignment, Table};
 
 /// One visit of one target.
 pub struct Cell {
@@ -43,7 +43,11 @@ impl Report {
 
     /// Adds a visit.
     pub fn add(&mut self, shape: usize, target: usize, cell: Cell) {
-        if let Some(cells) = self.cells.get_mut(shape).and_then(|row| row.get_mut(target)) {
+        if let Some(cells) = self
+            .cells
+            .get_mut(shape)
+            .and_then(|row| row.get_mut(target))
+        {
             cells.push(cell);
         }
     }
@@ -89,15 +93,27 @@ impl fmt::Display for Report {
             };
             writeln!(f, "\n{shape}")?;
             let mut table = Table::new();
-            table.load_preset(comfy_table::presets::NOTHING);
+            table.load_style(comfy_table::presets::ASCII_MARKDOWN);
             table.set_header([
-                "", "p50 us", "p99 us", "added p50", "added p99", "of bare p50", "of bare p99",
-                "CPU us", "of bare CPU", "RSS MiB",
+                "",
+                "p50 us",
+                "p99 us",
+                "added p50",
+                "added p99",
+                "of bare p50",
+                "of bare p99",
+                "CPU us",
+                "of bare CPU",
+                "RSS MiB",
             ]);
-            for ((name, figures), resident) in self.targets.iter().zip(&figures).zip(&self.resident) {
+            for ((name, figures), resident) in self.targets.iter().zip(&figures).zip(&self.resident)
+            {
                 let Some(figures) = figures else { continue };
                 let added = |time: Duration, base: Duration| time.saturating_sub(base);
-                let (p50, p99) = (added(figures.p50, direct.p50), added(figures.p99, direct.p99));
+                let (p50, p99) = (
+                    added(figures.p50, direct.p50),
+                    added(figures.p99, direct.p99),
+                );
                 table.add_row([
                     (*name).to_owned(),
                     micros(figures.p50),
@@ -107,13 +123,15 @@ impl fmt::Display for Report {
                     ratio(p50, added(bare.p50, direct.p50)),
                     ratio(p99, added(bare.p99, direct.p99)),
                     figures.cpu.map_or_else(|| "-".to_owned(), micros),
-                    figures.cpu.zip(bare.cpu).map_or_else(|| "-".to_owned(), |(cpu, base)| ratio(cpu, base)),
+                    figures
+                        .cpu
+                        .zip(bare.cpu)
+                        .map_or_else(|| "-".to_owned(), |(cpu, base)| ratio(cpu, base)),
                     resident.map_or_else(|| "-".to_owned(), |kib| format!("{}", kib / 1024)),
                 ]);
             }
             for column in table.column_iter_mut().skip(1) {
                 column.set_cell_alignment(CellAlignment::Right);
-                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(9)));
             }
             writeln!(f, "{table}")?;
         }

@@ -194,3 +194,52 @@ pub fn chat_stream(events: usize) -> Vec<u8> {
     body.push_str("data: [DONE]\n\n");
     body.into_bytes()
 }
+
+/// On whose behalf the benches act: owner of the order that [`chat_answer`] asks for.
+pub const SUBJECT: &str = "user-17";
+
+/// A policy with every layer in `mode`, and something to do for each.
+pub fn policy(mode: &str) -> String {
+    format!(
+        "\
+version: 1
+name: bench
+layers:
+  catalog: off
+  identity: off
+  egress: {mode}
+  recipients: {mode}
+  ownership: {mode}
+  injection: {mode}
+  tickets: {mode}
+lists:
+  our_hosts: {{hosts: [api.shop.example]}}
+  staff: {{email_domains: [shop.example]}}
+lookups:
+  order_owner: {{store: commerce, sql: \"SELECT user_subject FROM orders WHERE id = :order_id\"}}
+egress: {{allow: [our_hosts]}}
+tools:
+  - tool: get_order
+    effect: read
+    ownership: [{{resource: /order_id, as: order_id, owner: order_owner}}]
+  - tool: send_email
+    recipients: [{{at: /to, kind: email, allow: [staff]}}]
+    ticket: {{gate: approve, ttl: 15m}}
+  - tool: \"*\"
+    ticket: {{gate: approve, ttl: 15m}}
+injection:
+  redact: 0.6
+  block: 0.85
+"
+    )
+}
+
+/// The database that the policy's look-up asks.
+pub fn make_shop(path: &std::path::Path) -> anyhow::Result<()> {
+    let database = rusqlite::Connection::open(path)?;
+    database.execute_batch(
+        "CREATE TABLE orders (id TEXT PRIMARY KEY, user_subject TEXT NOT NULL);
+         INSERT INTO orders VALUES ('A-1001', 'user-17'), ('A-1002', 'user-18');",
+    )?;
+    Ok(())
+}
