@@ -7,6 +7,7 @@
 
 pub mod cli;
 pub mod clock;
+pub mod control;
 pub mod guard;
 pub mod item;
 pub mod layers;

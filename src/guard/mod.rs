@@ -328,3 +328,67 @@ fn refused(layer: LayerId, undecided: &Undecided) -> Finding {
         detail: Cow::Owned(undecided.cause.clone()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::item::{Leg, Place};
+    use crate::names::{SessionKey, UpstreamName};
+    use crate::policy::{InjectionPolicy, Thresholds};
+    use crate::principal::{Principal, Session};
+
+    fn policy() -> Policy {
+        Policy {
+            name: "test".to_owned(),
+            hash: PolicyHash(Arc::from("0")),
+            modes: Modes::none(),
+            lists: HashMap::new(),
+            lookups: HashMap::new(),
+            tools: Vec::new(),
+            egress: None,
+            injection: InjectionPolicy {
+                default: Thresholds {
+                    redact: None,
+                    block: None,
+                },
+                tools: Vec::new(),
+            },
+        }
+    }
+
+    #[tokio::test]
+    async fn a_call_that_cannot_be_read_is_refused_with_every_layer_off() {
+        let guard = Guard::new(Arc::new(policy()), &Modes::none(), Parts::default()).unwrap();
+        let principal = Principal {
+            tenant: Arc::from("t"),
+            issuer: Arc::from("config"),
+            subject: Arc::from("s"),
+            agent: Arc::from("a"),
+            scopes: std::collections::BTreeSet::new(),
+        };
+        let item = Item::Unreadable(UnreadableCall {
+            tool: ToolName::from("pay"),
+            call_id: None,
+            cause: "duplicate key".to_owned(),
+        });
+        let exchange = Exchange {
+            leg: Leg::ToAgent,
+            route: RouteName::from("r"),
+            kind: RouteKind::Model,
+            upstream: UpstreamName::from("u"),
+            session: Arc::new(Session {
+                key: Some(SessionKey::from("k")),
+                principal: Arc::new(principal),
+            }),
+            items: vec![Located {
+                place: Place::default(),
+                item,
+            }],
+        };
+        let decision = guard.decide(&exchange).await.unwrap();
+        let Verdict::Deny(finding) = &decision.rulings[0].verdict else {
+            panic!("a denial")
+        };
+        assert_eq!(finding.reason, Reason::ArgumentsUnreadable);
+    }
+}

@@ -1,5 +1,9 @@
 //! The guards. A layer judges one item and never acts; the guard orders them, times them and turns failure into refusal.
 
+pub mod egress;
+pub mod ownership;
+pub mod recipients;
+mod support;
 pub mod tickets;
 
 use std::sync::Arc;
@@ -54,4 +58,9 @@ pub struct LayerDef {
 }
 
 /// The layers that exist, in judging order. A layer that a policy switches on and that is not here is a start-up error.
-pub const LAYERS: &[LayerDef] = &[tickets::TICKETS];
+pub const LAYERS: &[LayerDef] = &[
+    egress::EGRESS,
+    recipients::RECIPIENTS,
+    ownership::OWNERSHIP,
+    tickets::TICKETS,
+];

@@ -47,13 +47,18 @@ impl Selector {
         found
     }
 
-    /// Every string at or below the selected values, with its JSON Pointer.
-    pub fn strings<'v>(&self, root: &'v Value) -> Vec<(String, &'v str)> {
+    /// Every value at or below the selected ones, with its JSON Pointer.
+    pub fn below<'v>(&self, root: &'v Value) -> Vec<(String, &'v Value)> {
         let mut below = self.clone();
         below.steps.push(Step::Deep);
         let mut found = below.select(root);
         found.dedup_by(|a, b| a.0 == b.0);
         found
+    }
+
+    /// Every string at or below the selected values, with its JSON Pointer.
+    pub fn strings<'v>(&self, root: &'v Value) -> Vec<(String, &'v str)> {
+        self.below(root)
             .into_iter()
             .filter_map(|(at, value)| value.as_str().map(|text| (at, text)))
             .collect()

@@ -27,7 +27,7 @@ const HOP_BY_HOP: [&str; 9] = [
 
 /// Never sent on with a request: set by the proxy, or about what the proxy has undone. A range would let a text be fetched
 /// in pieces that are judged apart.
-const NOT_FORWARDED: [&str; 12] = [
+const NOT_FORWARDED: [&str; 11] = [
     "host",
     "content-length",
     "content-encoding",
@@ -38,7 +38,6 @@ const NOT_FORWARDED: [&str; 12] = [
     "x-real-ip",
     "range",
     "if-range",
-    "content-md5",
     "http2-settings",
 ];
 
@@ -116,7 +115,10 @@ impl HeaderRules {
         if SINGLE.iter().any(|name| several(headers, name)) {
             return Err(&refuse::HEADER_DUPLICATE);
         }
-        if connection_names(headers).iter().any(|name| self.protected(name)) {
+        if connection_names(headers)
+            .iter()
+            .any(|name| self.protected(name))
+        {
             return Err(&refuse::CONNECTION_INVALID);
         }
         let looped = headers
@@ -140,8 +142,8 @@ impl HeaderRules {
             || ours(&self.session)
     }
 
-    /// The headers for the upstream.
-    pub(super) fn outgoing(&self, came: &HeaderMap, upstream: &Upstream) -> HeaderMap {
+    /// The headers for the upstream. `exact`: the body's bytes are the agent's own.
+    pub(super) fn outgoing(&self, came: &HeaderMap, upstream: &Upstream, exact: bool) -> HeaderMap {
         let named = connection_names(came);
         let credential = upstream.credential.as_ref();
         let mut headers = HeaderMap::with_capacity(came.len() + 4);
@@ -157,6 +159,7 @@ impl HeaderRules {
                 || named.contains(text)
                 || text.starts_with(OWN)
                 || text.starts_with("x-forwarded-")
+                || (!exact && ABOUT_BYTES.contains(&text))
                 || self.key.as_ref() == Some(name)
                 || credential.is_some_and(|(header, _)| header == name);
             if !stays {
@@ -348,7 +351,7 @@ mod tests {
             ],
         )
         .headers;
-        let plain = rules().outgoing(&came, &upstream(None));
+        let plain = rules().outgoing(&came, &upstream(None), true);
         let mut got: Vec<_> = plain
             .iter()
             .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
@@ -368,7 +371,7 @@ mod tests {
             ]
         );
         let own = upstream(Some(("authorization", "Bearer proxy")));
-        let with = rules().outgoing(&came, &own);
+        let with = rules().outgoing(&came, &own, true);
         assert_eq!(with.get_all("authorization").iter().count(), 1);
         assert_eq!(with["authorization"], "Bearer proxy");
     }

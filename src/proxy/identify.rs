@@ -79,10 +79,7 @@ fn scoped(value: &str, principal: &Principal) -> SessionKey {
     }
     let digest = digest(&SHA256, &identity);
     let short = digest.as_ref().get(..8).unwrap_or_default();
-    SessionKey::new(format!(
-        "{value}~{}",
-        data_encoding::HEXLOWER.encode(short)
-    ))
+    SessionKey::new(format!("{value}~{}", data_encoding::HEXLOWER.encode(short)))
 }
 
 #[cfg(test)]

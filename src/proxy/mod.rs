@@ -2,22 +2,43 @@
 //!
 //! Requests come as HTTP/1.1 says, also in process: with exactly one `host` header.
 
+mod answer;
+mod claims;
+mod gate;
+mod headers;
+mod identify;
+mod passage;
+mod redeem;
+pub mod refuse;
+mod route;
+mod stream;
+mod transit;
 mod upstream;
 
 use std::convert::Infallible;
+use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use gate::Gate;
+use headers::HeaderRules;
 use http_body_util::{BodyExt, Full};
+use route::Routes;
+use tokio::sync::Semaphore;
+use tokio_util::task::TaskTracker;
 pub use upstream::{Upstream, UpstreamError};
 
 use crate::guard::Guard;
 use crate::metrics::Metrics;
-use crate::settings::Settings;
+use crate::protocols::Protocol;
+use crate::protocols::http_tools::HttpTools;
+use crate::protocols::openai_chat::OpenAiChat;
+use crate::settings::{Route, RouteProtocol, Settings};
 use crate::source::Problems;
+use crate::verdict::Reason;
 
 /// Any error.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -44,10 +65,18 @@ pub struct Setup {
 }
 
 /// The proxy as a tower service. It never fails: every error is a response in the route's own shape.
-#[derive(Clone, Debug)]
-pub struct ProxyService<U> {
-    setup: Setup,
-    upstream: U,
+pub struct ProxyService<U>(Arc<Gate<U>>);
+
+impl<U> Clone for ProxyService<U> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<U> fmt::Debug for ProxyService<U> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProxyService").finish_non_exhaustive()
+    }
 }
 
 /// The proxy in front of `upstream`.
@@ -55,7 +84,55 @@ pub struct ProxyService<U> {
 /// # Errors
 /// Routes that cannot work, such as two tools on one method and path.
 pub fn service<U: Upstream>(setup: Setup, upstream: U) -> Result<ProxyService<U>, Problems> {
-    Ok(ProxyService { setup, upstream })
+    let settings = &setup.settings;
+    let routes = Routes::new(settings)?;
+    let codes: Vec<_> = error_codes().collect();
+    for entry in routes.iter() {
+        let name = &entry.route.name;
+        setup
+            .metrics
+            .announce_route(name, entry.protocol.name(), &codes);
+    }
+    for name in settings.upstreams.keys() {
+        setup.metrics.announce_upstream(name);
+    }
+    setup.metrics.policy(&setup.guard.load().policy().hash);
+    Ok(ProxyService(Arc::new(Gate {
+        rules: HeaderRules::new(settings, pseudonym()),
+        permits: Arc::new(Semaphore::new(settings.limits.concurrency)),
+        tasks: TaskTracker::new(),
+        routes,
+        upstream,
+        setup,
+    })))
+}
+
+/// Every code an agent may get: the proxy's own, then the policy's reasons.
+pub fn error_codes() -> impl Iterator<Item = &'static str> {
+    let own = refuse::CODES.iter().map(|code| code.code);
+    own.chain(Reason::ALL.into_iter().map(Reason::as_str))
+}
+
+/// Unique to this process: a `Via` that names it is a loop.
+fn pseudonym() -> String {
+    let id = uuid::Uuid::now_v7().simple().to_string();
+    let tail = id.get(id.len() - 12..).unwrap_or(&id);
+    format!("holdpoint-{tail}")
+}
+
+fn protocol(route: &Route, settings: &Settings) -> Result<Box<dyn Protocol>, Problems> {
+    Ok(match &route.protocol {
+        RouteProtocol::OpenAiChat => Box::new(OpenAiChat::new(&settings.limits, route.note)),
+        RouteProtocol::HttpTools(tools) => Box::new(HttpTools::new(tools)?),
+    })
+}
+
+impl<U> ProxyService<U> {
+    /// Waits for calls that outlive their client. New ones may still begin.
+    pub async fn settled(&self) {
+        self.0.tasks.close();
+        self.0.tasks.wait().await;
+    }
 }
 
 impl<U: Upstream> tower::Service<http::Request<Body>> for ProxyService<U> {
@@ -67,8 +144,8 @@ impl<U: Upstream> tower::Service<http::Request<Body>> for ProxyService<U> {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, _request: http::Request<Body>) -> Self::Future {
-        let _ = (&self.setup, &self.upstream);
-        Box::pin(async { Ok(http::Response::new(full("not there yet"))) })
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let gate = Arc::clone(&self.0);
+        Box::pin(async move { Ok(gate.answer(request).await) })
     }
 }

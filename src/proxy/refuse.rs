@@ -5,9 +5,12 @@ use std::borrow::Cow;
 use http::{HeaderValue, StatusCode};
 
 use crate::protocols::{Malformed, Refusal};
-use crate::verdict::Undecided;
+use crate::verdict::{Reason, Undecided};
 use crate::wire::body::BodyError;
 use crate::wire::json::JsonError;
+
+/// A refusal on its way out. Boxed: results that are mostly fine stay small.
+pub type Refused = Box<Refusal>;
 
 /// One error code.
 #[derive(Debug, PartialEq, Eq)]
@@ -68,12 +71,16 @@ codes! {
         "Send the body plain, or in gzip, deflate, br or zstd, at most two of them.";
     ENCODING_INVALID = "encoding_invalid" BAD_REQUEST false
         "The body is not valid in the encoding that Content-Encoding names.";
-    MEDIA_TYPE_UNSUPPORTED = "media_type_unsupported" UNSUPPORTED_MEDIA_TYPE false
+    MEDIA_TYPE_UNSUPPORTED = "unsupported_media_type" UNSUPPORTED_MEDIA_TYPE false
         "Send the body as `application/json` in UTF-8.";
-    JSON_INVALID = "json_invalid" BAD_REQUEST false
+    JSON_INVALID = "invalid_json" BAD_REQUEST false
         "The body is not strict JSON.";
+    REQUEST_INVALID = "invalid_request" BAD_REQUEST false
+        "The request is not valid in the route's protocol. The message names the field.";
     ENDPOINT_UNKNOWN = "endpoint_unknown" NOT_FOUND false
-        "The route does not know this method and path. Map it to a tool in the config.";
+        "The route does not know this method and path. On an HTTP tool route, map it to a tool in the config.";
+    METHOD_NOT_ALLOWED = "method_not_allowed" METHOD_NOT_ALLOWED false
+        "The endpoint exists with another method.";
     ARGUMENT_AMBIGUOUS = "argument_ambiguous" BAD_REQUEST false
         "Two of path, query and body give the same argument.";
     ARGUMENT_UNREADABLE = "argument_unreadable" BAD_REQUEST false
@@ -88,10 +95,14 @@ codes! {
         "The upstream did not answer in time. The request may have been carried out.";
     UPSTREAM_BROKEN = "upstream_broken" BAD_GATEWAY false
         "The connection to the upstream broke. The request may have been carried out.";
-    RESPONSE_TOO_LARGE = "response_too_large" BAD_GATEWAY false
+    RESPONSE_TOO_LARGE = "upstream_too_large" BAD_GATEWAY false
         "The upstream's answer is above the proxy's limit. Ask for less, or raise `limits.response_body`.";
-    RESPONSE_UNREADABLE = "response_unreadable" BAD_GATEWAY false
+    RESPONSE_UNREADABLE = "upstream_invalid_response" BAD_GATEWAY false
         "The upstream's answer is not valid, so it was not passed on.";
+    RESPONSE_TRUNCATED = "upstream_truncated" BAD_GATEWAY false
+        "The upstream's answer ended early, so it was not passed on.";
+    RULING_UNWRITABLE = "ruling_unwritable" BAD_GATEWAY false
+        "A verdict could not be written into the message, so it was not passed on.";
     RESPONSE_NOT_RECORDED = "response_not_recorded" BAD_GATEWAY false
         "The decision about the upstream's answer could not be recorded, so it was not passed on.";
     INTERNAL = "internal" INTERNAL_SERVER_ERROR false
@@ -100,55 +111,55 @@ codes! {
 
 impl ErrorCode {
     /// The refusal with the code's own message.
-    pub fn refusal(&self) -> Refusal {
+    pub fn refusal(&self) -> Refused {
         self.saying(self.message)
     }
 
     /// The refusal with a message that says more.
-    pub fn saying(&self, message: impl Into<Cow<'static, str>>) -> Refusal {
-        Refusal {
+    pub fn saying(&self, message: impl Into<Cow<'static, str>>) -> Refused {
+        Box::new(Refusal {
             status: self.status,
             code: self.code,
             message: message.into().into_owned(),
             reason: None,
             hold: None,
             retry: self.retry,
-        }
+        })
     }
 }
 
-impl From<&ErrorCode> for Refusal {
+impl From<&ErrorCode> for Refused {
     fn from(code: &ErrorCode) -> Self {
         code.refusal()
     }
 }
 
 /// A request that its protocol cannot read. The status is the code's own; 400 for one that is not listed here.
-pub(super) fn malformed_request(malformed: Malformed) -> Refusal {
+pub(super) fn malformed_request(malformed: Malformed) -> Refused {
     let status = CODES
         .iter()
         .find(|known| known.code == malformed.code)
         .map_or(StatusCode::BAD_REQUEST, |known| known.status);
-    Refusal {
+    Box::new(Refusal {
         status,
         code: malformed.code,
         message: malformed.message,
         reason: None,
         hold: None,
         retry: false,
-    }
+    })
 }
 
 /// An answer that its protocol cannot read: never passed on.
-pub(super) fn malformed_response(malformed: Malformed) -> Refusal {
-    Refusal {
+pub(super) fn malformed_response(malformed: Malformed) -> Refused {
+    Box::new(Refusal {
         code: malformed.code,
-        ..RESPONSE_UNREADABLE.saying(malformed.message)
-    }
+        ..*RESPONSE_UNREADABLE.saying(malformed.message)
+    })
 }
 
 /// A request's body that cannot be read.
-pub(super) fn request_body(error: &BodyError) -> Refusal {
+pub(super) fn request_body(error: &BodyError) -> Refused {
     match error {
         BodyError::TooLarge(limit) => {
             BODY_TOO_LARGE.saying(format!("The request's body is above {limit} bytes."))
@@ -161,18 +172,18 @@ pub(super) fn request_body(error: &BodyError) -> Refusal {
 }
 
 /// A request's body that is no strict JSON. Says where, not what.
-pub(super) fn request_json(error: &JsonError) -> Refusal {
+pub(super) fn request_json(error: &JsonError) -> Refused {
     JSON_INVALID.saying(format!("The body is not strict JSON: {error}."))
 }
 
 /// A decision about a request that could not be made or recorded.
-pub(super) fn undecided_request(undecided: &Undecided) -> Refusal {
+pub(super) fn undecided_request(undecided: &Undecided) -> Refused {
     tracing::error!(layer = undecided.layer.as_str(), cause = %undecided.cause, "a request was refused undecided");
     NOT_RECORDED.refusal()
 }
 
 /// The same about an answer: the upstream has acted already.
-pub(super) fn undecided_response(undecided: &Undecided) -> Refusal {
+pub(super) fn undecided_response(undecided: &Undecided) -> Refused {
     tracing::error!(layer = undecided.layer.as_str(), cause = %undecided.cause, "an answer was withheld undecided");
     RESPONSE_NOT_RECORDED.refusal()
 }
@@ -180,4 +191,17 @@ pub(super) fn undecided_response(undecided: &Undecided) -> Refusal {
 /// Tells SDKs whether to try again: they retry 409, 429 and 5xx by themselves.
 pub(super) const fn should_retry(refusal: &Refusal) -> HeaderValue {
     HeaderValue::from_static(if refusal.retry { "true" } else { "false" })
+}
+
+/// A ticketed call was sent and nobody knows what came of it.
+pub(super) fn outcome_unknown() -> Refused {
+    let reason = Reason::OutcomeUnknown;
+    Box::new(Refusal {
+        status: StatusCode::FORBIDDEN,
+        code: reason.as_str(),
+        message: reason.advice().to_owned(),
+        reason: Some(reason),
+        hold: None,
+        retry: false,
+    })
 }

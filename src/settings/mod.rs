@@ -2,5 +2,7 @@
 //! file, the environment and flags.
 
 mod model;
+mod read;
 
 pub use model::*;
+pub use read::{Checked, Environment, Overrides, environment, load, read};

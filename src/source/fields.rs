@@ -35,6 +35,12 @@ impl<'r> Key<'r> {
         None
     }
 
+    /// Reports a warning at the key.
+    pub fn warn(&self, message: impl Into<String>, help: impl Into<String>) {
+        let problem = Problem::new(message).help(help).at(self.spot());
+        self.reader.report(problem.warning());
+    }
+
     /// Reports an error at the key.
     pub fn error(&self, message: impl Into<String>, help: impl Into<String>) {
         let problem = Problem::new(message).help(help).at(self.spot());
@@ -80,6 +86,19 @@ impl<'r> Fields<'r> {
         self.asked.push(key);
         let entry = self.entries.iter().find(|entry| entry.key == key)?;
         Some(self.field.child(entry))
+    }
+
+    /// What `read` makes of a key's value, or `default` where the key is missing.
+    pub fn optional_or<T>(
+        &mut self,
+        key: &'static str,
+        default: T,
+        read: impl FnOnce(&Field<'r>) -> Option<T>,
+    ) -> Option<T> {
+        match self.optional(key) {
+            Some(field) => read(&field),
+            None => Some(default),
+        }
     }
 
     /// The value of the one key of several that must be there.

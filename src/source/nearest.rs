@@ -6,8 +6,11 @@ pub fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) ->
     candidates
         .into_iter()
         .map(|candidate| {
-            let like = strsim::normalized_damerau_levenshtein(&lower, &candidate.to_lowercase());
-            (like, candidate)
+            let other = candidate.to_lowercase();
+            let like = strsim::normalized_damerau_levenshtein(&lower, &other);
+            let begins = lower.len().min(other.len()) >= 3
+                && (other.starts_with(&lower) || lower.starts_with(&other));
+            (if begins { like.max(0.7) } else { like }, candidate)
         })
         .filter(|(like, _)| *like >= 0.5)
         .max_by(|a, b| a.0.total_cmp(&b.0))
@@ -41,6 +44,7 @@ mod tests {
         assert_eq!(nearest("recipient", keys), Some("recipients"));
         assert_eq!(nearest("Egres", keys), Some("egress"));
         assert_eq!(nearest("timeout", keys), None);
+        assert_eq!(nearest("key", ["subject", "key_env"]), Some("key_env"));
         assert_eq!(
             did_you_mean("keys", "zzz", keys),
             "the keys are `egress`, `recipients`, `ownership`"

@@ -107,23 +107,6 @@ impl Problem {
         self
     }
 
-    /// Hides the bytes at fault from whoever is shown the problem: they may be a secret in the wrong place.
-    #[must_use]
-    pub fn hidden(mut self) -> Self {
-        if let Some((file, bytes)) = &mut self.at {
-            let mut text = file.text.clone();
-            if let Some(secret) = text.get(bytes.clone()) {
-                let stars = "*".repeat(secret.len());
-                text.replace_range(bytes.clone(), &stars);
-            }
-            *file = Arc::new(SourceFile {
-                path: file.path.clone(),
-                text,
-            });
-        }
-        self
-    }
-
     fn render(&self, renderer: &Renderer) -> String {
         let level = match self.severity {
             Severity::Error => Level::ERROR,
@@ -283,16 +266,6 @@ mod tests {
         ");
         let end = Problem::new("x").at((file(text), text.len()..text.len()));
         assert!(end.to_string().contains("p.yaml:4:1"), "{end}");
-    }
-
-    #[test]
-    fn a_hidden_value_is_not_shown() {
-        let problem = Problem::new("x").at((file("key: s3cret"), 5..11)).hidden();
-        let shown = problem.to_string();
-        assert!(
-            shown.contains("key: ******") && !shown.contains("s3cret"),
-            "{shown}"
-        );
     }
 
     #[test]

@@ -314,6 +314,14 @@ impl<'r> Field<'r> {
         Some(pairs.collect())
     }
 
+    /// The keys of a map, if this is one.
+    pub fn keys(&self) -> Option<Vec<&'r str>> {
+        match &self.node.kind {
+            Kind::Map(entries) => Some(entries.iter().map(|entry| entry.key.as_str()).collect()),
+            _ => None,
+        }
+    }
+
     fn raw_entries(&self) -> Option<&'r [Entry]> {
         if let Kind::Map(entries) = &self.node.kind {
             return Some(entries);

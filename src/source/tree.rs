@@ -76,7 +76,62 @@ impl Kind {
     }
 }
 
+impl Tree {
+    /// The same with stars in the shown text for every single value that `is_secret` by its key: whatever problem points at
+    /// such a line later, the value is not shown. The values themselves stay.
+    #[must_use]
+    pub fn masked(mut self, is_secret: &dyn Fn(&str, &str) -> bool) -> Self {
+        let mut text = self.file.text.clone();
+        self.root.mask("", is_secret, &mut text);
+        self.file = Arc::new(SourceFile {
+            path: self.file.path.clone(),
+            text,
+        });
+        self.root.refile(&self.file);
+        self
+    }
+}
+
 impl Node {
+    fn mask(&self, key: &str, is_secret: &dyn Fn(&str, &str) -> bool, text: &mut String) {
+        match &self.kind {
+            Kind::List(items) => items
+                .iter()
+                .for_each(|item| item.mask(key, is_secret, text)),
+            Kind::Map(entries) => entries
+                .iter()
+                .for_each(|entry| entry.value.mask(&entry.key, is_secret, text)),
+            Kind::Null => {}
+            _ => {
+                if is_secret(key, self.as_text().unwrap_or_else(|| self.source())) {
+                    let stars = |c: char| {
+                        if c == '\n' {
+                            c.into()
+                        } else {
+                            "*".repeat(c.len_utf8())
+                        }
+                    };
+                    let stars: String = self.source().chars().map(stars).collect();
+                    text.replace_range(self.bytes(), &stars);
+                }
+            }
+        }
+    }
+
+    fn refile(&mut self, file: &Arc<SourceFile>) {
+        self.spot.0 = Arc::clone(file);
+        match &mut self.kind {
+            Kind::List(items) => items.iter_mut().for_each(|item| item.refile(file)),
+            Kind::Map(entries) => {
+                for entry in entries {
+                    entry.key_spot.0 = Arc::clone(file);
+                    entry.value.refile(file);
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// The text of the value as it stands in the file, quotes included.
     pub fn source(&self) -> &str {
         let (file, bytes) = &self.spot;

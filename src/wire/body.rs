@@ -217,6 +217,24 @@ where
     }
 }
 
+/// Reads on and forgets, at most `limit` bytes and `wait` long: a sender that is cut off in the middle never reads the answer.
+pub async fn discard<B>(body: &mut B, limit: usize, wait: Duration)
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: std::fmt::Display,
+{
+    let mut left = limit;
+    let drain = async {
+        while let Ok(Some(piece)) = next_piece(body, wait).await {
+            match left.checked_sub(piece.len()) {
+                Some(rest) => left = rest,
+                None => return,
+            }
+        }
+    };
+    let _ = tokio::time::timeout(wait, drain).await;
+}
+
 /// The whole body, decoded: at most `limit` bytes as sent and as decoded.
 ///
 /// # Errors

@@ -112,16 +112,16 @@ async fn whatever_differs_needs_an_approval_of_its_own() {
         ("payee", |c| c.args = c.args.replace("A-1", "A-2")),
         ("case", |c| c.args = c.args.replace("A-1", "a-1")),
         ("order of a list", |c| {
-            c.args = c.args.replace("[1,2]", "[2,1]")
+            c.args = c.args.replace("[1,2]", "[2,1]");
         }),
         ("number as text", |c| {
-            c.args = c.args.replace("19.9", "\"19.9\"")
+            c.args = c.args.replace("19.9", "\"19.9\"");
         }),
         ("extra key", |c| {
-            c.args = c.args.replace('{', "{\"approved\":true,")
+            c.args = c.args.replace('{', "{\"approved\":true,");
         }),
         ("null key", |c| {
-            c.args = c.args.replace('{', "{\"note\":null,")
+            c.args = c.args.replace('{', "{\"note\":null,");
         }),
         ("principal", |c| c.subject = "bob".to_owned()),
         ("issuer", |c| c.issuer = "idp".to_owned()),

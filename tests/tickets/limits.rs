@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use holdpoint::guard::{Guard, Outcome, Parts, Receipt};
 use holdpoint::store::tickets::{RECEIPT_BODY, TicketState};
-use holdpoint::verdict::{LayerId, Mode};
+use holdpoint::verdict::{LayerId, Mode, Reason};
 use rusqlite::Connection;
 
 use crate::world::{Call, Said, World, guard, policy, refund, send};
@@ -212,4 +212,20 @@ async fn every_state_is_counted() {
     assert_eq!(counts.len(), TicketState::ALL.len());
     world.send(&refund()).await;
     assert_eq!(world.counts().await, [(TicketState::Requested, 1)].into());
+}
+
+#[test]
+fn the_reference_names_every_state_and_reason() {
+    let reference = include_str!("../../docs/reference/tickets.md");
+    for state in TicketState::ALL {
+        assert!(reference.contains(&format!("| `{state}` | ")), "{state}");
+    }
+    for reason in Reason::ALL {
+        let code = reason.as_str();
+        if code.starts_with("approval")
+            || matches!(reason, Reason::InProgress | Reason::OutcomeUnknown)
+        {
+            assert!(reference.contains(&format!("| `{code}` | ")), "{code}");
+        }
+    }
 }

@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use tokio::time::timeout;
 
 use super::{DEFAULT_GATE, DEFAULT_TTL, not_bindable, summary};
 use crate::guard::{Settlement, Settler};
@@ -16,6 +18,9 @@ use crate::store::Stores;
 use crate::store::tickets::digest::{BoundCall, bind};
 use crate::store::tickets::{Presented, Standing, Terms, Ticket, TicketStore};
 use crate::verdict::{Finding, Hold, LayerId, Reason, Undecided};
+
+/// How long a held call waits for the store, other calls before it included.
+const STORE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What settles held calls. Without a ticket store every held call is refused.
 ///
@@ -37,6 +42,13 @@ pub fn settler(policy: &Arc<Policy>, stores: &Stores) -> Result<Arc<dyn Settler>
     ))
     .help("set `tickets.store` in the config, or `layers.tickets: off` in the policy")
     .into())
+}
+
+fn undecided(cause: String) -> Undecided {
+    Undecided {
+        layer: LayerId::Tickets,
+        cause,
+    }
 }
 
 /// For deployments in which nobody can approve.
@@ -79,14 +91,11 @@ impl Settler for Settle {
                 }
             };
             let presented = self.presented(call, context, bound, &hold.finding);
-            let standing = self
-                .store
-                .present(presented)
+            // A claim that comes too late is given back by the store: nobody took it over.
+            let standing = timeout(STORE_TIMEOUT, self.store.present(presented))
                 .await
-                .map_err(|error| Undecided {
-                    layer: LayerId::Tickets,
-                    cause: error.to_string(),
-                })?;
+                .map_err(|_| undecided(format!("no answer within {STORE_TIMEOUT:?}")))?
+                .map_err(|error| undecided(error.to_string()))?;
             Ok(settlement(standing, hold.finding))
         })
     }

@@ -148,8 +148,7 @@ impl Gathered {
             match origin {
                 Origin::Path => {
                     let text = value.as_str().ok_or_else(odd)?;
-                    let encoded = utf8_percent_encode(text, RESERVED).to_string();
-                    target = target.replace(&format!("{{{name}}}"), &encoded);
+                    target = target.replace(&format!("{{{name}}}"), &encoded(text));
                 }
                 Origin::Query => {
                     let texts = match value.as_str() {
@@ -187,14 +186,22 @@ impl Gathered {
 /// What a reader that ignores case, NULs and invisible characters makes of a name.
 fn folded(name: &str) -> String {
     name.chars()
-        .filter(|c| !c.is_control() && !matches!(c, '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{feff}'))
+        .filter(|c| {
+            !c.is_control()
+                && !matches!(c, '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{feff}')
+        })
         .flat_map(char::to_uppercase)
         .flat_map(char::to_lowercase)
         .collect()
 }
 
+/// As a path segment.
+pub(super) fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, RESERVED).to_string()
+}
+
 /// Percent-decoded once, strictly.
-fn decoded(text: &str) -> Result<String, Malformed> {
+pub(super) fn decoded(text: &str) -> Result<String, Malformed> {
     let malformed = text.split('%').skip(1).any(|rest| {
         let digits = rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count();
         digits != 2

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Response, header};
 use serde_json::{Map, Value, json};
 
+use crate::names::TicketId;
 use crate::protocols::Refusal;
 use crate::verdict::Reason;
 
@@ -20,7 +21,7 @@ pub fn problem(refusal: &Refusal) -> Response<Bytes> {
     body.insert("detail".to_owned(), refusal.message.clone().into());
     body.insert("error".to_owned(), refusal.code.into());
     if let Some(hold) = &refusal.hold {
-        let ticket = hold.ticket.as_ref().map(|ticket| ticket.as_str());
+        let ticket = hold.ticket.as_ref().map(TicketId::as_str);
         let mut put = |key: &str, value: Option<&str>| {
             if let Some(value) = value {
                 body.insert(key.to_owned(), value.into());

@@ -9,10 +9,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::unwritable;
 use crate::guard::Decision;
 use crate::item::{Item, Located, Place, ToolOutput};
 use crate::names::ToolName;
-use crate::protocols::{Frame, Framing, Malformed, ResponseReader, Step, text};
+use crate::protocols::{Frame, Framing, Malformed, ResponseReader, Step, note};
 use crate::verdict::Verdict;
 use crate::wire::json::{BODY_DEPTH, Document, Kind, Node};
 use crate::wire::splice::{Splice, quote};
@@ -66,7 +67,7 @@ impl Answer {
 
     fn json(&mut self, bytes: Bytes) -> Result<Step, Malformed> {
         let document = Document::read(bytes, BODY_DEPTH).map_err(|error| Malformed {
-            code: "response_unreadable",
+            code: "upstream_invalid_response",
             message: format!("The tool's answer is not strict JSON: {error}."),
         })?;
         let mut found = Found::default();
@@ -135,7 +136,7 @@ impl ResponseReader for Answer {
             None => Err(early()),
             Some(Held::Text(bytes, text)) => {
                 let verdict = verdicts().next().ok_or_else(early)?;
-                let new = text::ruled(&text, verdict)?;
+                let new = ruled(&text, verdict)?;
                 Ok(vec![new.map_or(bytes, Bytes::from)])
             }
             Some(Held::Json(document, spots)) => {
@@ -158,9 +159,20 @@ impl ResponseReader for Answer {
 
 fn early() -> Malformed {
     Malformed {
-        code: "response_unreadable",
+        code: "upstream_invalid_response",
         message: "The tool's answer was not read whole.".to_owned(),
     }
+}
+
+/// The text that the verdict leaves; `None` where it is unchanged.
+fn ruled(text: &str, verdict: &Verdict) -> Result<Option<String>, Malformed> {
+    let new = match verdict {
+        Verdict::Allow => return Ok(None),
+        Verdict::Deny(finding) => Some(note::withheld(finding.reason)),
+        Verdict::Rewrite(rewrite) => rewrite.apply(text),
+        Verdict::Hold(_) => None,
+    };
+    new.map(Some).ok_or_else(unwritable)
 }
 
 fn written<'v>(
@@ -170,7 +182,7 @@ fn written<'v>(
 ) -> Result<Bytes, Malformed> {
     let mut splice = Splice::new(document);
     for (index, (spot, verdict)) in spots.iter().zip(verdicts).enumerate() {
-        let Some(mut new) = text::ruled(&spot.text, verdict)? else {
+        let Some(mut new) = ruled(&spot.text, verdict)? else {
             continue;
         };
         if spot.is_key {
@@ -223,7 +235,11 @@ impl Found {
         if key.is_empty() {
             return;
         }
-        if let Some(spot) = self.keys.get(key).and_then(|index| self.spots.get_mut(*index)) {
+        if let Some(spot) = self
+            .keys
+            .get(key)
+            .and_then(|index| self.spots.get_mut(*index))
+        {
             spot.spans.push(span);
             return;
         }

@@ -184,7 +184,7 @@ impl Reader {
         let root = document.root();
         let choices = array(root, "choices")?;
         let mut splice = Splice::new(document);
-        let mut empty = !choices.is_empty() && present(root, "usage").is_none();
+        let mut empty = !choices.is_empty() && says_nothing(root);
         for (position, node) in choices.iter().enumerate() {
             let index = choice_index(document, node, position)?;
             empty &= is_only_calls(node);
@@ -438,6 +438,16 @@ fn says_something(document: Option<&Document>, wanted: u64) -> Result<bool, Malf
         }
     }
     Ok(false)
+}
+
+/// Whether a chunk has nothing besides its choices that another chunk does not say.
+fn says_nothing(chunk: &Node) -> bool {
+    chunk.members().iter().all(|member| {
+        let key = &*member.key;
+        REPEATED.contains(&key)
+            || matches!(key, "choices" | "obfuscation")
+            || member.value.is_null()
+    })
 }
 
 /// Whether nothing of a choice is left without its calls.

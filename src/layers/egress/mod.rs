@@ -1,0 +1,401 @@
+//! URLs in a call's arguments may lead only to listed hosts.
+//!
+//! Read are the strings at the places that a rule names, the keys there, and strings inside JSON that stands in a string. A
+//! string under a key that says it holds a URL (`url`, `href`, `webhook_uri`, ...) is read as one URL whose scheme may be
+//! missing; any other string is searched. What cannot be read unambiguously is denied, also where a rule would otherwise
+//! hold.
+
+mod find;
+mod hosts;
+mod target;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+
+pub use find::{Found, find};
+pub use hosts::Hosts;
+use serde_json::Value;
+pub use target::{Host, Refusal, Target, read, read_authority, read_domain};
+
+use super::support::{Objections, finding, list};
+use super::{Context, Layer, LayerDef};
+use crate::item::{Item, Located, ToolCall};
+use crate::names::RuleId;
+use crate::policy::{EgressRule, Otherwise, Policy};
+use crate::source::Problems;
+use crate::store::Stores;
+use crate::verdict::{LayerId, Reason, Undecided, Verdict};
+use crate::wire::json::{Document, Kind, Node};
+
+/// The entry of the registry.
+pub const EGRESS: LayerDef = LayerDef {
+    id: LayerId::Egress,
+    doc: "URLs in arguments lead only to listed hosts",
+    build,
+};
+
+/// Levels of JSON inside strings that are read.
+const NESTED: usize = 3;
+
+/// Nesting of JSON inside a string.
+const DEPTH: usize = 64;
+
+struct Egress {
+    default: Option<Ready>,
+    rules: HashMap<RuleId, Vec<Ready>>,
+}
+
+struct Ready {
+    rule: EgressRule,
+    hosts: Hosts,
+}
+
+fn build(policy: &Arc<Policy>, _stores: &Stores) -> Result<Arc<dyn Layer>, Problems> {
+    let mut problems = Vec::new();
+    let mut ready = |rule: &EgressRule| {
+        let mut lists = Vec::new();
+        for name in &rule.allow {
+            match list(policy, name, &rule.id) {
+                Ok(found) => lists.push(found),
+                Err(problem) => problems.push(problem),
+            }
+        }
+        Ready {
+            rule: rule.clone(),
+            hosts: Hosts::new(lists),
+        }
+    };
+    let default = policy.egress.as_ref().map(&mut ready);
+    let rules = policy
+        .tools
+        .iter()
+        .filter(|tool| !tool.egress.is_empty())
+        .map(|tool| {
+            (
+                tool.id.clone(),
+                tool.egress.iter().map(&mut ready).collect(),
+            )
+        })
+        .collect();
+    if problems.is_empty() {
+        Ok(Arc::new(Egress { default, rules }))
+    } else {
+        Err(Problems(problems))
+    }
+}
+
+impl Egress {
+    /// The tool's own rules, else the policy's default.
+    fn rules(&self, context: &Context<'_>) -> &[Ready] {
+        context
+            .rule
+            .and_then(|rule| self.rules.get(&rule.id))
+            .map_or_else(|| self.default.as_slice(), Vec::as_slice)
+    }
+
+    fn judge(&self, call: &ToolCall, context: &Context<'_>) -> Verdict {
+        let mut objections = Objections::default();
+        for ready in self.rules(context) {
+            for selector in &ready.rule.at {
+                for (at, value) in selector.below(&call.args.value) {
+                    ready.judge(&at, value, &mut objections);
+                    if objections.is_denied() {
+                        return objections.verdict();
+                    }
+                }
+            }
+        }
+        objections.verdict()
+    }
+}
+
+impl Ready {
+    fn judge(&self, at: &str, value: &Value, objections: &mut Objections) {
+        match value {
+            Value::String(text) => {
+                let key = at.rsplit('/').find(|step| step.parse::<usize>().is_err());
+                self.text(at, key.unwrap_or_default(), text, NESTED, objections);
+            }
+            Value::Object(members) => {
+                for key in members.keys() {
+                    self.object(at, find(key), objections);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn text(&self, at: &str, key: &str, text: &str, nested: usize, objections: &mut Objections) {
+        if names_a_url(key) {
+            self.object(at, whole(text), objections);
+        } else {
+            self.object(at, find(text), objections);
+        }
+        let inner = text.trim_start();
+        if nested == 0 || !inner.starts_with(['{', '[', '"']) {
+            return self.escaped(at, text, objections);
+        }
+        match Document::read(Bytes::copy_from_slice(text.as_bytes()), DEPTH) {
+            Ok(document) => self.node(at, key, document.root(), nested - 1, objections),
+            // Some other reader may take it: look behind its escapes.
+            Err(_) => self.escaped(at, text, objections),
+        }
+    }
+
+    fn node(&self, at: &str, key: &str, node: &Node, nested: usize, objections: &mut Objections) {
+        match &node.kind {
+            Kind::String(text) => self.text(at, key, text, nested, objections),
+            Kind::Array(elements) => {
+                for element in elements {
+                    self.node(at, key, element, nested, objections);
+                }
+            }
+            Kind::Object(members) => {
+                for member in members {
+                    self.object(at, find(&member.key), objections);
+                    self.node(at, &member.key, &member.value, nested, objections);
+                }
+            }
+            Kind::Null | Kind::Bool(_) | Kind::Number => {}
+        }
+    }
+
+    /// `https:\/\/host` and `\u0068ttps` are URLs to whoever unescapes them.
+    fn escaped(&self, at: &str, text: &str, objections: &mut Objections) {
+        if text.contains("\\/") || text.contains("\\u00") || text.contains("\\x") {
+            self.object(at, find(&unescaped(text)), objections);
+        }
+    }
+
+    fn object(&self, at: &str, found: Vec<Found>, objections: &mut Objections) {
+        for found in found {
+            let (otherwise, reason, detail) = match found {
+                Ok(target) if self.hosts.allow(&target) => continue,
+                Ok(target) if target.port.is_some() => (
+                    self.rule.otherwise,
+                    Reason::HostNotAllowed,
+                    "the host is not listed with this port",
+                ),
+                Ok(_) => (
+                    self.rule.otherwise,
+                    Reason::HostNotAllowed,
+                    "the host is on none of the rule's lists",
+                ),
+                Err(Refusal::Scheme) => (
+                    Otherwise::Deny,
+                    Reason::HostNotAllowed,
+                    "the scheme is not allowed",
+                ),
+                Err(Refusal::Unreadable(why)) => (Otherwise::Deny, Reason::UrlUnreadable, why),
+            };
+            let argument = Some(at.to_owned());
+            let finding = finding(LayerId::Egress, &self.rule.id, reason, argument, detail);
+            objections.add(otherwise, finding);
+        }
+    }
+}
+
+/// Words of a key that say that its value is a URL or a host.
+const URL_WORDS: [&str; 11] = [
+    "url", "urls", "uri", "uris", "href", "link", "links", "webhook", "webhooks", "website",
+    "hostname",
+];
+
+/// Whether a key says that its value is a URL: `url`, `image_url`, `callbackUri`.
+fn names_a_url(key: &str) -> bool {
+    let mut words = String::with_capacity(key.len() + 4);
+    let mut lower = false;
+    for c in key.chars() {
+        if c.is_uppercase() && lower {
+            words.push(' ');
+        }
+        lower = c.is_lowercase();
+        words.push(if c.is_alphanumeric() {
+            c.to_ascii_lowercase()
+        } else {
+            ' '
+        });
+    }
+    words.split(' ').any(|word| URL_WORDS.contains(&word))
+}
+
+/// Reads a string that should be one URL: absolute, scheme-relative, a path, or a name without scheme.
+fn whole(text: &str) -> Vec<Found> {
+    let url = text.trim();
+    if url.is_empty() {
+        return Vec::new();
+    }
+    let begins = url.get(..url.find(':').unwrap_or(0)).unwrap_or_default();
+    let scheme = !begins.is_empty()
+        && begins
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'+' || b == b'-');
+    if url.contains(char::is_whitespace) || url.contains(char::is_control) {
+        // A sentence; but a URL with a line end or a tab inside is none.
+        let broken = scheme && url.contains(char::is_control);
+        return if broken {
+            vec![Err(Refusal::Unreadable(
+                "white space or a control character inside",
+            ))]
+        } else {
+            find(text)
+        };
+    }
+    if let Some(path) = url.strip_prefix(['/', '\\']) {
+        return match path.strip_prefix(['/', '\\']) {
+            Some(_) => vec![read(&format!("https:{url}"))],
+            None => Vec::new(),
+        };
+    }
+    if url.starts_with(['#', '?']) {
+        return Vec::new();
+    }
+    let rest = url.get(begins.len() + 1..).unwrap_or_default();
+    let port = rest.starts_with(|c: char| c.is_ascii_digit());
+    if scheme && !(port && target::network(begins).is_none()) {
+        if find::is_harmless(begins) {
+            return Vec::new();
+        }
+        return vec![read(url)];
+    }
+    // One word is a label more often than a host of the local network.
+    if !url.contains(['.', ':', '/', '@']) && !url.eq_ignore_ascii_case("localhost") {
+        return Vec::new();
+    }
+    vec![read(&format!("http://{url}"))]
+}
+
+/// JSON's and C's escapes for ASCII characters, undone; the rest stays.
+fn unescaped(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('\\') {
+        plain.push_str(before);
+        let (digits, skip) = match after.bytes().next() {
+            Some(b'u') => (after.get(1..5), 5),
+            Some(b'x') => (after.get(1..3), 3),
+            Some(b'/') => (Some("2f"), 1),
+            _ => (None, 0),
+        };
+        let decoded = digits
+            .and_then(|digits| u32::from_str_radix(digits, 16).ok())
+            .and_then(char::from_u32);
+        match decoded {
+            Some(c) => {
+                plain.push(c);
+                rest = after.get(skip..).unwrap_or_default();
+            }
+            None => {
+                plain.push('\\');
+                rest = after;
+            }
+        }
+    }
+    plain.push_str(rest);
+    plain
+}
+
+impl Layer for Egress {
+    fn id(&self) -> LayerId {
+        LayerId::Egress
+    }
+
+    fn reaches(&self, item: &Located, context: &Context<'_>) -> bool {
+        matches!(item.item, Item::ToolCall(_)) && !self.rules(context).is_empty()
+    }
+
+    fn judge<'a>(
+        &'a self,
+        item: &'a Located,
+        context: &'a Context<'a>,
+    ) -> BoxFuture<'a, Result<Verdict, Undecided>> {
+        let verdict = match &item.item {
+            Item::ToolCall(call) => self.judge(call, context),
+            _ => Verdict::Allow,
+        };
+        Box::pin(std::future::ready(Ok(verdict)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn keys_that_hold_urls_are_known_by_their_words() {
+        for key in [
+            "url",
+            "URL",
+            "image_url",
+            "callbackUrl",
+            "Webhook-URI",
+            "href",
+        ] {
+            assert!(names_a_url(key), "{key}");
+        }
+        for key in ["body", "curly", "linked", "hosting_plan", ""] {
+            assert!(!names_a_url(key), "{key}");
+        }
+    }
+
+    #[test]
+    fn a_url_field_may_lack_its_scheme_and_nothing_else() {
+        for (text, host) in [
+            ("https://a.example/x", "a.example"),
+            ("a.example/x", "a.example"),
+            ("a.example:443", "a.example"),
+            ("www.a.example", "www.a.example"),
+            ("//a.example/x", "a.example"),
+            ("localhost", "localhost"),
+            (" https://a.example/\n", "a.example"),
+        ] {
+            let found = whole(text);
+            let [Ok(target)] = &found[..] else {
+                panic!("{text}: {found:?}")
+            };
+            assert_eq!(target.host.to_string(), host, "{text}");
+        }
+        for text in [
+            "https://a.example\t/",
+            "https:a.example",
+            "/\\a.example",
+            "\\\\a.example\\x",
+            "a.example@b.example",
+            "javascript:alert(1)",
+            "data:,x",
+        ] {
+            assert!(matches!(&whole(text)[..], [Err(_)]), "{text}");
+        }
+        for text in [
+            "",
+            "home",
+            "/orders/7",
+            "#top",
+            "?q=1",
+            "mailto:bob@a.example",
+        ] {
+            assert_eq!(whole(text), [], "{text}");
+        }
+    }
+
+    #[test]
+    fn escapes_are_undone() {
+        assert_eq!(
+            unescaped(r"\u0068ttps:\/\/a\x2eexample \n \u12 \"),
+            r"https://a.example \n \u12 \"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn reading_a_field_never_panics(text in "\\PC{0,40}") {
+            whole(&text);
+            unescaped(&text);
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! One URL, read so that no two readers can disagree about where it leads.
+//!
+//! RFC 3986 and the WHATWG standard differ on backslashes, user information, missing slashes, control characters,
+//! percent-encoded and mapped host names and on IPv4 spellings. Every form on which they differ is refused; what is left is
+//! read by the `url` crate as a second opinion and must give the same host and port.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Schemes that are followed by `//` and a host to connect to, with their default ports.
+const NETWORK: [(&str, u16); 5] = [
+    ("http", 80),
+    ("https", 443),
+    ("ws", 80),
+    ("wss", 443),
+    ("ftp", 21),
+];
+
+/// Longest host name in DNS, without the trailing dot (RFC 1035 section 2.3.4).
+const MAX_NAME: usize = 253;
+
+/// Longest label of a host name (RFC 1035 section 2.3.4).
+const MAX_LABEL: usize = 63;
+
+/// A host as it is compared: a name in A-label form, lower case, without trailing dot, or an address.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Host {
+    /// A name.
+    Domain(String),
+    /// An address literal.
+    Ip(IpAddr),
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Domain(name) => f.write_str(name),
+            Self::Ip(IpAddr::V4(address)) => address.fmt(f),
+            Self::Ip(IpAddr::V6(address)) => write!(f, "[{address}]"),
+        }
+    }
+}
+
+/// Where a URL leads.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Target {
+    /// Scheme, lower case: one that connects to a host.
+    pub scheme: &'static str,
+    /// Host.
+    pub host: Host,
+    /// Port, where it is not the scheme's default.
+    pub port: Option<u16>,
+}
+
+/// Why a URL leads nowhere that could be compared with a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Refusal {
+    /// It is malformed or readers disagree about it; fixed words say how.
+    #[error("{0}")]
+    Unreadable(&'static str),
+    /// Its scheme is not one of http, https, ws, wss and ftp.
+    #[error("the scheme is not allowed")]
+    Scheme,
+}
+
+const USERINFO: Refusal = Refusal::Unreadable("user information before the host");
+const BACKSLASH: Refusal = Refusal::Unreadable("a backslash in the authority");
+const ENCODED: Refusal = Refusal::Unreadable("percent-encoding in the host");
+const CONTROL: Refusal = Refusal::Unreadable("white space or a control character inside");
+const NO_HOST: Refusal = Refusal::Unreadable("no host");
+const SLASHES: Refusal = Refusal::Unreadable("not exactly two slashes after the scheme");
+const NAME: Refusal = Refusal::Unreadable("not a plain host name");
+const MAPPED: Refusal = Refusal::Unreadable("characters in the host that readers map or drop");
+const ADDRESS: Refusal = Refusal::Unreadable("not a plain spelling of an address");
+const PORT: Refusal = Refusal::Unreadable("not a plain port");
+const DISAGREE: Refusal = Refusal::Unreadable("URL readers disagree about it");
+
+/// Reads a whole string as one absolute URL with a host.
+///
+/// # Errors
+/// The first thing that makes it unreadable, or a scheme that does not connect to a host.
+pub fn read(url: &str) -> Result<Target, Refusal> {
+    if url.chars().any(|c| c.is_control() || c.is_whitespace()) {
+        return Err(CONTROL);
+    }
+    let Some((scheme, rest)) = url.split_once(':') else {
+        return Err(NO_HOST);
+    };
+    let scheme = network(scheme).ok_or(Refusal::Scheme)?;
+    let after = rest.trim_start_matches(['/', '\\']);
+    let slashes = rest.get(..rest.len() - after.len()).unwrap_or_default();
+    match slashes {
+        "//" => {}
+        _ if slashes.contains('\\') => return Err(BACKSLASH),
+        _ => return Err(SLASHES),
+    }
+    let end = after.find(['/', '?', '#', '\\']).unwrap_or(after.len());
+    let (authority, tail) = after.split_at_checked(end).unwrap_or((after, ""));
+    if tail.starts_with('\\') {
+        return Err(BACKSLASH);
+    }
+    let target = read_authority(scheme, authority)?;
+    second_opinion(url, &target)?;
+    Ok(target)
+}
+
+/// The scheme in the form that [`Target`] holds, if it is one that connects to a host.
+pub(super) fn network(scheme: &str) -> Option<&'static str> {
+    NETWORK
+        .iter()
+        .map(|(name, _)| *name)
+        .find(|name| name.eq_ignore_ascii_case(scheme))
+}
+
+/// Reads `host`, `host:port`, `[v6]` or `[v6]:port`: what stands between the slashes of a URL, or in a CONNECT line.
+///
+/// # Errors
+/// Whatever is not a plain host with a plain port.
+pub fn read_authority(scheme: &'static str, authority: &str) -> Result<Target, Refusal> {
+    for (mark, refusal) in [('@', USERINFO), ('\\', BACKSLASH), ('%', ENCODED)] {
+        if authority.contains(mark) {
+            return Err(refusal);
+        }
+    }
+    let (host, port) = if let Some(rest) = authority.strip_prefix('[') {
+        let (address, rest) = rest.split_once(']').ok_or(ADDRESS)?;
+        let port = match rest.strip_prefix(':') {
+            Some(port) => Some(port),
+            None if rest.is_empty() => None,
+            None => return Err(ADDRESS),
+        };
+        (Host::Ip(IpAddr::V6(read_v6(address)?)), port)
+    } else {
+        let (name, port) = match authority.split_once(':') {
+            Some((name, port)) => (name, Some(port)),
+            None => (authority, None),
+        };
+        (read_host(name)?, port)
+    };
+    let port = port.map(read_port).transpose()?;
+    let default = NETWORK
+        .iter()
+        .find(|(name, _)| *name == scheme)
+        .map(|(_, port)| *port);
+    Ok(Target {
+        scheme,
+        host,
+        port: port.filter(|port| Some(*port) != default),
+    })
+}
+
+fn read_port(text: &str) -> Result<u16, Refusal> {
+    let plain = !text.is_empty() && text.len() <= 5 && text.bytes().all(|b| b.is_ascii_digit());
+    if !plain {
+        return Err(PORT);
+    }
+    text.parse().ok().filter(|port| *port != 0).ok_or(PORT)
+}
+
+fn read_host(text: &str) -> Result<Host, Refusal> {
+    if !ends_in_a_number(text) {
+        return read_domain(text).map(Host::Domain);
+    }
+    // The standard library takes four decimal numbers without leading zeros, and nothing else.
+    let address: Ipv4Addr = text.parse().map_err(|_| ADDRESS)?;
+    Ok(Host::Ip(IpAddr::V4(address)))
+}
+
+/// WHATWG URL section 3.5: such a host is an IPv4 address or a failure, never a name.
+fn ends_in_a_number(host: &str) -> bool {
+    let host = host.strip_suffix('.').unwrap_or(host);
+    let last = host.rsplit('.').next().unwrap_or_default();
+    let hex = last
+        .get(..2)
+        .is_some_and(|start| start.eq_ignore_ascii_case("0x"));
+    hex || (!last.is_empty() && last.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// An IPv6 literal. One that carries an IPv4 address inside would pass a list of the one and reach the other.
+fn read_v6(text: &str) -> Result<Ipv6Addr, Refusal> {
+    let address: Ipv6Addr = text.parse().map_err(|_| ADDRESS)?;
+    let embeds = match address.segments() {
+        [0, 0, 0, 0, 0, 0, 0, 0 | 1] => false,
+        // compatible, mapped and translated, NAT64, Teredo, 6to4
+        [0, 0, 0, 0, 0, 0 | 0xffff, _, _]
+        | [0, 0, 0, 0, 0xffff, 0, _, _]
+        | [0x64, 0xff9b, _, _, _, _, _, _]
+        | [0x2001, 0, _, _, _, _, _, _]
+        | [0x2002, _, _, _, _, _, _, _] => true,
+        _ => false,
+    };
+    if embeds { Err(ADDRESS) } else { Ok(address) }
+}
+
+/// Reads a host name into the form that lists hold: A-labels, lower case, without the one trailing dot it may have.
+///
+/// A name in Unicode is taken only as it would be displayed: normalised, lower case, nothing that UTS 46 maps or drops.
+///
+/// # Errors
+/// [`Refusal::Unreadable`] for everything else.
+pub fn read_domain(text: &str) -> Result<String, Refusal> {
+    let name = text.strip_suffix('.').unwrap_or(text);
+    if name.is_empty() {
+        return Err(NO_HOST);
+    }
+    let lower = name.to_ascii_lowercase();
+    let ascii = if lower.is_ascii() && !lower.contains("xn--") {
+        lower
+    } else {
+        let ascii = idna::domain_to_ascii(&lower).map_err(|_| NAME)?;
+        let (shown, valid) = idna::domain_to_unicode(&ascii);
+        valid.map_err(|_| NAME)?;
+        if lower != ascii && lower != shown {
+            return Err(MAPPED);
+        }
+        ascii
+    };
+    let plain = |label: &str| {
+        !label.is_empty()
+            && label.len() <= MAX_LABEL
+            && label
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+    };
+    if ascii.len() > MAX_NAME || !ascii.split('.').all(plain) || ends_in_a_number(&ascii) {
+        return Err(NAME);
+    }
+    Ok(ascii)
+}
+
+/// What the `url` crate makes of it must be the same place.
+fn second_opinion(url: &str, target: &Target) -> Result<(), Refusal> {
+    let parsed = url::Url::parse(url).map_err(|_| DISAGREE)?;
+    let same_host = match (parsed.host(), &target.host) {
+        (Some(url::Host::Domain(theirs)), Host::Domain(ours)) => {
+            theirs.strip_suffix('.').unwrap_or(theirs) == ours
+        }
+        (Some(url::Host::Ipv4(theirs)), Host::Ip(ours)) => IpAddr::V4(theirs) == *ours,
+        (Some(url::Host::Ipv6(theirs)), Host::Ip(ours)) => IpAddr::V6(theirs) == *ours,
+        _ => false,
+    };
+    let same = same_host
+        && parsed.scheme() == target.scheme
+        && parsed.port() == target.port
+        && parsed.username().is_empty()
+        && parsed.password().is_none();
+    if same { Ok(()) } else { Err(DISAGREE) }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn host(url: &str) -> String {
+        read(url).unwrap().host.to_string()
+    }
+
+    #[test]
+    fn plain_forms_give_one_host() {
+        assert_eq!(host("https://api.shop.example/x"), "api.shop.example");
+        assert_eq!(host("HTTPS://API.Shop.Example.:443?q"), "api.shop.example");
+        assert_eq!(host("http://b\u{fc}cher.example"), "xn--bcher-kva.example");
+        assert_eq!(
+            host("http://xn--bcher-kva.example#f"),
+            "xn--bcher-kva.example"
+        );
+        assert_eq!(host("https://my_host.example/@bob:x"), "my_host.example");
+        assert_eq!(host("http://192.0.2.7/"), "192.0.2.7");
+        assert_eq!(host("http://[2001:db8::1]:8080/"), "[2001:db8::1]");
+        assert_eq!(read("https://a.example:443/").unwrap().port, None);
+        assert_eq!(read("http://a.example:443/").unwrap().port, Some(443));
+    }
+
+    #[test]
+    fn forms_that_readers_differ_on_are_refused() {
+        for url in [
+            "https://a.example@b.example/",
+            "https://u:p@a.example/",
+            "https://b.example\\@a.example/",
+            "https:\\\\a.example/",
+            "https:/a.example/",
+            "https:///a.example/",
+            "https:a.example",
+            "https://a.ex\tample/",
+            "https://a.example /",
+            " https://a.example/",
+            "https://a%2Eexample/",
+            "https://a\u{ff0e}example/",
+            "https://a.e\u{ad}xample/",
+            "https://a.e\u{200b}xample/",
+            "https://\u{ff41}.example/",
+            "https://B\u{dc}cher.example/",
+            "https://a..example/",
+            "https://.example/",
+            "https://a.example../",
+            "https://a.example,b.example/",
+            "https://xn--a.example/",
+            "https:///",
+            "https://",
+            "https://:80/",
+            "https://a.example:/",
+            "https://a.example:+80/",
+            "https://a.example:80:80/",
+            "https://a.example:99999/",
+            "http://127.1/",
+            "http://0x7f.0.0.1/",
+            "http://0300.0250.1.1/",
+            "http://2130706433/",
+            "http://192.0.2.7./",
+            "http://1.2.3.4.5/",
+            "http://[::ffff:192.0.2.7]/",
+            "http://[64:ff9b::1]/",
+            "http://[fe80::1%25eth0]/",
+            "http://[::1/",
+            "http://[::1]x/",
+        ] {
+            assert!(matches!(read(url), Err(Refusal::Unreadable(_))), "{url}");
+        }
+        for url in [
+            "file:///etc/passwd",
+            "javascript:alert(1)",
+            "data:,x",
+            "gopher://a",
+        ] {
+            assert_eq!(read(url), Err(Refusal::Scheme), "{url}");
+        }
+        assert!(read("a.example").is_err());
+    }
+
+    #[test]
+    fn look_alike_letters_are_another_name() {
+        assert_ne!(
+            host("https://p\u{430}y.example/"),
+            host("https://pay.example/")
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn reading_never_panics_and_agrees_with_the_url_crate(url in "(https?:)?[/\\\\]{0,3}\\PC{0,30}") {
+            if let Ok(target) = read(&url) {
+                let theirs = url::Url::parse(&url).unwrap();
+                let theirs = theirs.host_str().unwrap().trim_end_matches('.');
+                prop_assert_eq!(theirs, target.host.to_string());
+            }
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Mailbox lists, read by a grammar stricter than RFC 5322: what two mail programs could split differently is refused.
+//!
+//! Taken: `addr`, `<addr>`, `Name <addr>`, `"Name" <addr>`, separated by commas. Refused: comments, groups, routes, quoted
+//! local parts, encoded words, address literals, `%` and `!` paths, control and invisible characters.
+
+use std::str::FromStr;
+
+use email_address::EmailAddress;
+
+use super::Unreadable;
+use crate::layers::egress::read_domain;
+
+/// An address as it is compared.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Address {
+    /// Before the `@`, lower-cased in ASCII; other letters stay as they are.
+    pub local: String,
+    /// After it, as A-labels.
+    pub domain: String,
+}
+
+impl Address {
+    /// `local@domain`, as lists hold it.
+    pub fn to_key(&self) -> String {
+        format!("{}@{}", self.local, self.domain)
+    }
+}
+
+/// Every address of a mailbox list. An empty or blank text has none.
+///
+/// # Errors
+/// The first thing that is not plain.
+pub fn read_list(text: &str) -> Result<Vec<Address>, Unreadable> {
+    if text.chars().any(is_hidden) {
+        return Err(Unreadable("a control or invisible character"));
+    }
+    if text.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    split(text)?.into_iter().map(read_mailbox).collect()
+}
+
+/// Characters that a person does not see and a mail program may act on.
+fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Splits at the commas outside quotes.
+fn split(text: &str) -> Result<Vec<&str>, Unreadable> {
+    let mut parts = Vec::new();
+    let mut start = 0;
+    let mut quoted = false;
+    let mut escaped = false;
+    for (at, c) in text.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' if quoted => escaped = true,
+            '"' => quoted = !quoted,
+            ',' if !quoted => {
+                parts.push(text.get(start..at).unwrap_or_default());
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    if quoted {
+        return Err(Unreadable("an open quote"));
+    }
+    parts.push(text.get(start..).unwrap_or_default());
+    Ok(parts)
+}
+
+fn read_mailbox(text: &str) -> Result<Address, Unreadable> {
+    let text = text.trim_matches(' ');
+    if text.is_empty() {
+        return Err(Unreadable("an empty element"));
+    }
+    let Some(inner) = text.strip_suffix('>') else {
+        return read_address(text);
+    };
+    let (name, address) = inner
+        .rsplit_once('<')
+        .ok_or(Unreadable("a bracket without its other half"))?;
+    check_name(name.trim_matches(' '))?;
+    read_address(address)
+}
+
+/// A display name is never compared, only looked at for what could be an address to another reader.
+fn check_name(name: &str) -> Result<(), Unreadable> {
+    if name.contains("=?") {
+        return Err(Unreadable("an encoded word"));
+    }
+    if let Some(rest) = name.strip_prefix('"') {
+        let inner = rest
+            .strip_suffix('"')
+            .ok_or(Unreadable("text around a quoted name"))?;
+        // Not `"a" <x@evil> "b"`: an inner quote must be escaped.
+        let mut escaped = false;
+        for c in inner.chars() {
+            match c {
+                _ if escaped => escaped = false,
+                '\\' => escaped = true,
+                '"' => return Err(Unreadable("text around a quoted name")),
+                _ => {}
+            }
+        }
+        return if escaped {
+            Err(Unreadable("an open quote"))
+        } else {
+            Ok(())
+        };
+    }
+    if name.contains(|c: char| "\"()<>[]:;@\\,".contains(c)) {
+        return Err(Unreadable("special characters in an unquoted name"));
+    }
+    Ok(())
+}
+
+fn read_address(text: &str) -> Result<Address, Unreadable> {
+    let (local, domain) = text.split_once('@').ok_or(Unreadable("no address"))?;
+    let atom = |atom: &str| !atom.is_empty() && atom.chars().all(is_atext);
+    if !local.split('.').all(atom) {
+        return Err(Unreadable("a local part that is not plain"));
+    }
+    if local.contains(['%', '!']) {
+        return Err(Unreadable("a path in the local part"));
+    }
+    if domain.ends_with('.') {
+        return Err(Unreadable("a dot after the domain"));
+    }
+    let address = Address {
+        local: local.to_ascii_lowercase(),
+        domain: read_domain(domain).map_err(|_| Unreadable("a domain that is not plain"))?,
+    };
+    // A second opinion: lengths and whatever else the standard asks for.
+    EmailAddress::from_str(&address.to_key()).map_err(|_| Unreadable("not an address"))?;
+    Ok(address)
+}
+
+/// RFC 5322 section 3.2.3 and RFC 6532.
+fn is_atext(c: char) -> bool {
+    c.is_ascii_alphanumeric()
+        || "!#$%&'*+-/=?^_`{|}~".contains(c)
+        || (!c.is_ascii() && !c.is_whitespace())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn keys(text: &str) -> Vec<String> {
+        read_list(text)
+            .unwrap()
+            .iter()
+            .map(Address::to_key)
+            .collect()
+    }
+
+    #[test]
+    fn plain_lists_are_read() {
+        for (text, expected) in [
+            ("ann@shop.example", "ann@shop.example"),
+            ("ANN.Smith+x@Shop.Example", "ann.smith+x@shop.example"),
+            ("<ann@shop.example>", "ann@shop.example"),
+            ("Ann Smith <ann@shop.example>", "ann@shop.example"),
+            ("\"Smith, Ann\" <ann@shop.example>", "ann@shop.example"),
+            (
+                "\"bob@shop.example\" <eve@evil.example>",
+                "eve@evil.example",
+            ),
+            (
+                "\"a \\\" <bob@shop.example>, \" <eve@evil.example>",
+                "eve@evil.example",
+            ),
+            ("o'brien@shop.example", "o'brien@shop.example"),
+            ("ann@b\u{fc}cher.example", "ann@xn--bcher-kva.example"),
+            ("j\u{f6}rg@shop.example", "j\u{f6}rg@shop.example"),
+        ] {
+            assert_eq!(keys(text), [expected], "{text}");
+        }
+        assert_eq!(
+            keys("a@x.example, \"B, C\" <b@x.example> ,c@x.example"),
+            ["a@x.example", "b@x.example", "c@x.example"]
+        );
+        assert_eq!(keys("  "), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn what_mail_programs_read_differently_is_refused() {
+        for text in [
+            "bob@x.example eve@evil.example",
+            "bob@x.example; eve@evil.example",
+            "bob@x.example,",
+            ",bob@x.example",
+            "a@b@c.example",
+            "\"a,b\"@x.example",
+            "\"bob\"@x.example",
+            "bob@x.example\r\nBcc: eve@evil.example",
+            "bob@x.example\u{2028}eve@evil.example",
+            "bob@x.exam\u{200b}ple",
+            "All: bob@x.example, eve@evil.example;",
+            "bob@x.example (eve@evil.example)",
+            "bob(c)@x.example",
+            "<@evil.example:bob@x.example>",
+            "eve%evil.example@x.example",
+            "evil.example!eve@x.example",
+            "=?utf-8?q?a?= <bob@x.example>",
+            "bob@[192.0.2.7]",
+            "bob@192.0.2.7",
+            "bob@x.example.",
+            "bob@x..example",
+            ".bob@x.example",
+            "bob.@x.example",
+            "b..ob@x.example",
+            "bob@x.example> <eve@evil.example",
+            "bob@x.example <eve@evil.example>",
+            "\"a\" <bob@x.example> \"b\" <eve@evil.example>",
+            "Bob <bob@x.example> Eve <eve@evil.example>",
+            "<bob@x.example",
+            "bob@x.example>",
+            "\"Bob <bob@x.example>",
+            "bob",
+            "@x.example",
+            "bob@",
+            "mailto:bob@x.example",
+            "bob@x\u{ff0e}example",
+            "bob @x.example",
+        ] {
+            assert!(read_list(text).is_err(), "{text:?} {:?}", read_list(text));
+        }
+        let long = format!("{}@x.example", "a".repeat(65));
+        assert!(read_list(&long).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn reading_never_panics(text in "\\PC{0,60}") {
+            let _ = read_list(&text);
+        }
+
+        #[test]
+        fn no_address_is_lost(
+            parts in proptest::collection::vec(
+                prop_oneof![
+                    Just("bob@x.example"), Just("eve@evil.example"), Just(","), Just(" "), Just("\""), Just("<"), Just(">"),
+                    Just("\\"), Just("Bob"), Just(";"), Just("(")
+                ],
+                0..8,
+            )
+        ) {
+            let text = parts.concat();
+            // Either refused, or every address outside quotes is in the answer.
+            if let Ok(found) = read_list(&text)
+                && !text.contains('"')
+            {
+                let at = text.matches('@').count();
+                prop_assert_eq!(found.len(), at, "{}", text);
+            }
+        }
+    }
+}
