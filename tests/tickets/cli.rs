@@ -191,3 +191,44 @@ async fn what_cannot_be_done_is_said_in_one_line() {
         other.1
     );
 }
+
+#[tokio::test]
+async fn the_config_names_the_store() {
+    let live = Live::new();
+    let id = send(&live.guard, &refund()).await.ticket().to_string();
+    let config = live.folder.path().join("holdpoint.yaml");
+    let listed = |text: &str| {
+        std::fs::write(&config, text).unwrap();
+        Command::new(env!("CARGO_BIN_EXE_holdpoint"))
+            .args(["ticket", "list", "--config"])
+            .arg(&config)
+            .output()
+            .unwrap()
+    };
+    let base = "policy: policy.yaml
+upstreams:
+  model: {url: \"http://127.0.0.1:1\"}
+routes:
+  - {name: model, prefix: /, upstream: model, protocol: openai_chat}
+principal: {fixed: {subject: ann}}
+";
+    let whole = listed(&format!("{base}tickets: {{store: tickets.db}}\n"));
+    let list = String::from_utf8_lossy(&whole.stdout);
+    assert!(
+        list.contains(&id),
+        "{list}{}",
+        String::from_utf8_lossy(&whole.stderr)
+    );
+
+    let (code, error) = failure(&listed(base));
+    assert_eq!(code, 2);
+    assert!(error.contains("set `tickets.store`"), "{error}");
+
+    let broken = listed("polcy: x\n");
+    let error = String::from_utf8_lossy(&broken.stderr).into_owned();
+    assert_eq!(broken.status.code(), Some(2));
+    assert!(
+        error.contains("did you mean `policy`?") && error.contains("`--store FILE`"),
+        "{error}"
+    );
+}

@@ -3,7 +3,7 @@
 mod user;
 mod view;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use super::{Failure, print};
 use crate::clock::SystemClock;
 use crate::layers::tickets::show::escape;
 use crate::names::TicketId;
+use crate::settings::{self, Overrides};
 use crate::store::tickets::{
     Answer, AnswerError, Decider, Filter, TicketError, TicketState, TicketStore, sqlite,
 };
@@ -194,12 +195,23 @@ fn open(args: &StoreArgs) -> Result<Arc<dyn TicketStore>, Failure> {
 }
 
 fn path(args: &StoreArgs) -> Result<PathBuf, Failure> {
-    match (&args.store, &args.config) {
-        (Some(store), _) => Ok(store.clone()),
-        (None, _) => Err(Failure::Input(
-            "error: name the ticket store with `--store FILE`".to_owned(),
-        )),
+    if let Some(store) = &args.store {
+        return Ok(store.clone());
     }
+    let config = args.config.as_deref().unwrap_or(Path::new(""));
+    // A whole config names secrets that a person at the command line need not have.
+    let settings = settings::load(config, &Overrides::default()).map_err(|problems| {
+        Failure::Input(format!(
+            "{problems}\nnote: `--store FILE` names the ticket store without the config"
+        ))
+    })?;
+    let tickets = settings.tickets.ok_or_else(|| {
+        Failure::Input(format!(
+            "error: {} names no ticket store; set `tickets.store` in it",
+            config.display()
+        ))
+    })?;
+    Ok(tickets.store)
 }
 
 fn failed(error: &TicketError) -> Failure {
