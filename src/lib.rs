@@ -18,6 +18,7 @@ pub mod policy;
 pub mod principal;
 pub mod protocols;
 pub mod proxy;
+pub mod serve;
 pub mod settings;
 pub mod source;
 pub mod store;

@@ -6,6 +6,7 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::uri::Authority;
 
+use super::TwoFramings;
 use super::refuse::{self, ErrorCode};
 use crate::settings::{Principals, SessionSource, Settings, Upstream};
 
@@ -102,6 +103,9 @@ impl HeaderRules {
     pub(super) fn check(&self, parts: &Parts) -> Result<(), &'static ErrorCode> {
         let headers = &parts.headers;
         check_host(parts)?;
+        if parts.extensions.get::<TwoFramings>().is_some() {
+            return Err(&refuse::FRAMING_INVALID);
+        }
         let encodings: Vec<_> = headers.get_all(header::TRANSFER_ENCODING).iter().collect();
         match encodings.as_slice() {
             [] => {}

@@ -4,6 +4,7 @@
 
 mod answer;
 mod claims;
+mod client;
 mod gate;
 mod headers;
 mod identify;
@@ -22,6 +23,7 @@ use std::task::{Context, Poll};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
+pub use client::HttpUpstream;
 use futures_util::future::BoxFuture;
 use gate::Gate;
 use headers::HeaderRules;
@@ -52,6 +54,11 @@ pub fn full(bytes: impl Into<Bytes>) -> Body {
         .map_err(|never| match never {})
         .boxed_unsync()
 }
+
+/// Put into a request's extensions where its head had both `Content-Length` and `Transfer-Encoding`: HTTP libraries hide
+/// that, so the listener tells. Such a request is refused.
+#[derive(Clone, Copy, Debug)]
+pub struct TwoFramings;
 
 /// What the proxy is made of.
 #[derive(Clone, Debug)]
