@@ -42,11 +42,13 @@ pub async fn answers(to: SocketAddr, path: &str) -> Result<bool> {
     Ok(sender.send_request(request).await?.status() == StatusCode::OK)
 }
 
+/// Sends one request and reads its answer to the end, into `whole` where there is one.
 async fn one(
     sender: &mut SendRequest<Full<Bytes>>,
     host: &str,
     path: &str,
     shape: &Shape,
+    mut whole: Option<&mut Vec<u8>>,
 ) -> Result<Duration> {
     let accept = if shape.streamed {
         "text/event-stream"
@@ -67,7 +69,14 @@ async fn one(
     let mut body = answer.into_body();
     let mut bytes = 0;
     while let Some(frame) = body.frame().await {
-        bytes += frame?.data_ref().map_or(0, Bytes::len);
+        let frame = frame?;
+        let Some(data) = frame.data_ref() else {
+            continue;
+        };
+        bytes += data.len();
+        if let Some(whole) = &mut whole {
+            whole.extend_from_slice(data);
+        }
     }
     let elapsed = started.elapsed();
     ensure!(
@@ -75,6 +84,14 @@ async fn one(
         "answer {status} with {bytes} bytes"
     );
     Ok(elapsed)
+}
+
+/// The whole answer to one request.
+pub async fn answer(to: SocketAddr, path: &str, shape: &Shape) -> Result<String> {
+    let mut body = Vec::new();
+    let mut sender = connect(to).await?;
+    one(&mut sender, &to.to_string(), path, shape, Some(&mut body)).await?;
+    Ok(String::from_utf8(body)?)
 }
 
 /// Sends `requests` in all over `connections`; returns how long each took, unsorted.
@@ -94,7 +111,7 @@ pub async fn run(
                 let host = to.to_string();
                 let mut times = Vec::with_capacity(each);
                 for _ in 0..each {
-                    times.push(one(&mut sender, &host, path, &shape).await?);
+                    times.push(one(&mut sender, &host, path, &shape, None).await?);
                 }
                 anyhow::Ok(times)
             })

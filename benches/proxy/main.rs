@@ -39,31 +39,23 @@ struct Plan {
 }
 
 impl Plan {
-    /// `--test` (as criterion has it): every path once. `--pinned`: the proxies on the first core alone.
+    /// Measures where `cargo bench` asks for it; else, as under `cargo test`, takes every path once. `--pinned`: the proxies
+    /// on the first core alone.
     fn from_arguments(arguments: &[String]) -> Result<Self> {
-        let mut plan = Self {
-            rounds: 5,
-            alone: 400,
-            together: 1600,
-            pinned: false,
-        };
-        for argument in arguments {
-            match argument.as_str() {
-                "--test" => {
-                    plan = Self {
-                        rounds: 1,
-                        alone: 4,
-                        together: MANY,
-                        ..plan
-                    }
-                }
-                "--pinned" => plan.pinned = true,
-                // What cargo adds by itself.
-                "--bench" => {}
-                other => bail!("unknown argument `{other}`; there are --test and --pinned"),
-            }
+        let given = |name: &str| arguments.iter().any(|argument| argument == name);
+        if let Some(other) = arguments
+            .iter()
+            .find(|argument| !["--bench", "--test", "--pinned"].contains(&argument.as_str()))
+        {
+            bail!("unknown argument `{other}`; there are --test and --pinned");
         }
-        Ok(plan)
+        let measured = given("--bench") && !given("--test");
+        Ok(Self {
+            rounds: if measured { 5 } else { 1 },
+            alone: if measured { 400 } else { 4 },
+            together: if measured { 1600 } else { MANY },
+            pinned: given("--pinned"),
+        })
     }
 }
 
@@ -138,6 +130,15 @@ async fn measure(plan: &Plan) -> Result<Report> {
 
 async fn visit(target: &mut Target, sent: &Shape, plan: &Plan, share: usize) -> Result<Cell> {
     let failed = || format!("{}, {}", target.name, sent.name);
+    // A proxy that refuses, or drops the call, must not look fast.
+    let answer = load::answer(target.address, target.path, sent)
+        .await
+        .with_context(failed)?;
+    ensure!(
+        answer.contains("get_order"),
+        "{}: the call is missing",
+        failed()
+    );
     // Warm: connections of the proxy's pool, caches.
     load::run(target.address, target.path, sent, MANY, MANY)
         .await
@@ -205,7 +206,12 @@ async fn holdpoint(
 ) -> Result<Target> {
     let (address, operations) = (free_address()?, free_address()?);
     let config = write_config(folder, mode, backend, address, operations)?;
-    let arguments = ["serve".as_ref(), "--config".as_ref(), config.as_os_str()];
+    let arguments = [
+        "serve".as_ref(),
+        "--log-level=warn".as_ref(),
+        "--config".as_ref(),
+        config.as_os_str(),
+    ];
     let binary = PathBuf::from(env!("CARGO_BIN_EXE_holdpoint"));
     let mut process = Process::start(&binary, &arguments, pinned)?;
     let started = Instant::now();
@@ -232,9 +238,26 @@ fn write_config(
 ) -> Result<PathBuf> {
     let folder = folder.join(mode);
     std::fs::create_dir(&folder)?;
-    let config = format!("TODO {backend} {agents} {operations}");
+    let config = format!(
+        "\
+policy: policy.yaml
+listen: {{agents: \"{agents}\", operations: \"{operations}\"}}
+upstreams:
+  openai: {{url: \"http://{backend}\"}}
+routes:
+  - {{name: model, prefix: /openai, upstream: openai, protocol: openai_chat, note: true}}
+principal:
+  fixed: {{tenant: shop, subject: {subject}, agent: bench}}
+session: {{header: holdpoint-session}}
+stores:
+  commerce: {{sqlite: shop.db}}
+tickets: {{store: tickets.db}}
+",
+        subject = support::SUBJECT,
+    );
     let path = folder.join("holdpoint.yaml");
     std::fs::write(&path, config)?;
     std::fs::write(folder.join("policy.yaml"), support::policy(mode))?;
+    support::make_shop(&folder.join("shop.db"))?;
     Ok(path)
 }

@@ -200,6 +200,12 @@ pub const SUBJECT: &str = "user-17";
 
 /// A policy with every layer in `mode`, and something to do for each.
 pub fn policy(mode: &str) -> String {
+    // Thresholds of a layer that is off are warned of.
+    let injection = if mode == "off" {
+        ""
+    } else {
+        "injection: {redact: 0.6, block: 0.85}\n"
+    };
     format!(
         "\
 version: 1
@@ -227,10 +233,7 @@ tools:
     ticket: {{gate: approve, ttl: 15m}}
   - tool: \"*\"
     ticket: {{gate: approve, ttl: 15m}}
-injection:
-  redact: 0.6
-  block: 0.85
-"
+{injection}"
     )
 }
 
