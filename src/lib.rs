@@ -8,6 +8,7 @@
 pub mod cli;
 pub mod clock;
 pub mod control;
+pub mod demo;
 pub mod guard;
 pub mod item;
 pub mod layers;

@@ -32,8 +32,6 @@ pub enum Happening {
         status: u16,
         /// Body.
         body: String,
-        /// Whether it was a stored receipt.
-        replayed: bool,
     },
 }
 
@@ -87,9 +85,17 @@ impl Agent {
         }
         let bytes = body.map(Value::to_string).unwrap_or_default();
         let request = request.body(Full::new(Bytes::from(bytes)))?;
-        let response = self.client.request(request).await.context("the proxy did not answer")?;
+        let response = self
+            .client
+            .request(request)
+            .await
+            .context("the proxy did not answer")?;
         let (head, body) = response.into_parts();
-        let body = body.collect().await.context("the answer was cut short")?.to_bytes();
+        let body = body
+            .collect()
+            .await
+            .context("the answer was cut short")?
+            .to_bytes();
         Ok(Answer {
             status: head.status.as_u16(),
             replayed: head.headers.contains_key("holdpoint-replayed"),
@@ -109,23 +115,34 @@ impl Agent {
         let mut happenings = Vec::new();
         for _ in 0..MOST_TURNS {
             let message = self.complete(&messages, streamed).await?;
-            let text = message.get("content").and_then(Value::as_str).unwrap_or_default();
+            let text = message
+                .get("content")
+                .and_then(Value::as_str)
+                .unwrap_or_default();
             if !text.is_empty() {
                 happenings.push(Happening::Said(text.to_owned()));
             }
-            let calls = message.get("tool_calls").and_then(Value::as_array).cloned().unwrap_or_default();
+            let calls = message
+                .get("tool_calls")
+                .and_then(Value::as_array)
+                .cloned()
+                .unwrap_or_default();
             messages.push(message);
             if calls.is_empty() {
                 break;
             }
             for call in &calls {
                 let (tool, args) = read_call(call)?;
-                happenings.push(Happening::Called { tool: tool.clone(), args: args.clone() });
+                happenings.push(Happening::Called {
+                    tool: tool.clone(),
+                    args: args.clone(),
+                });
                 let answer = self.run(&tool, &args).await?;
-                messages.push(json!({"role": "tool", "tool_call_id": call.get("id"), "content": answer.body}));
+                messages.push(
+                    json!({"role": "tool", "tool_call_id": call.get("id"), "content": answer.body}),
+                );
                 happenings.push(Happening::Answered {
                     status: answer.status,
-                    replayed: answer.replayed,
                     body: answer.body,
                 });
             }
@@ -140,8 +157,16 @@ impl Agent {
     pub async fn run(&self, tool: &str, args: &Value) -> anyhow::Result<Answer> {
         let text = |name: &str| args.get(name).and_then(Value::as_str).unwrap_or_default();
         let (method, path, body) = match tool {
-            "get_order" => (Method::GET, format!("/shop/orders/{}", text("order_id")), None),
-            "get_reviews" => (Method::GET, format!("/shop/products/{}/reviews", text("product")), None),
+            "get_order" => (
+                Method::GET,
+                format!("/shop/orders/{}", text("order_id")),
+                None,
+            ),
+            "get_reviews" => (
+                Method::GET,
+                format!("/shop/products/{}/reviews", text("product")),
+                None,
+            ),
             "refund_order" => (
                 Method::POST,
                 format!("/shop/orders/{}/refunds", text("order_id")),
@@ -150,25 +175,46 @@ impl Agent {
             "send_email" => (Method::POST, "/shop/emails".to_owned(), Some(args.clone())),
             other => anyhow::bail!("the model called {other}, which the shop does not have"),
         };
-        self.send(self.proxy, method, &path, None, body.as_ref()).await
+        self.send(self.proxy, method, &path, None, body.as_ref())
+            .await
     }
 
     async fn complete(&self, messages: &[Value], streamed: bool) -> anyhow::Result<Value> {
-        let request = json!({"model": "demo", "messages": messages, "tools": tools(), "stream": streamed});
+        let request =
+            json!({"model": "demo", "messages": messages, "tools": tools(), "stream": streamed});
         let answer = self
-            .send(self.proxy, Method::POST, "/openai/v1/chat/completions", None, Some(&request))
+            .send(
+                self.proxy,
+                Method::POST,
+                "/openai/v1/chat/completions",
+                None,
+                Some(&request),
+            )
             .await?;
-        anyhow::ensure!(answer.status == 200, "the model route answered {}: {}", answer.status, answer.body);
+        anyhow::ensure!(
+            answer.status == 200,
+            "the model route answered {}: {}",
+            answer.status,
+            answer.body
+        );
         if streamed {
             return assemble(&answer.body);
         }
-        let whole: Value = serde_json::from_str(&answer.body).context("the model's answer is not JSON")?;
-        whole.pointer("/choices/0/message").cloned().context("the model's answer has no message")
+        let whole: Value =
+            serde_json::from_str(&answer.body).context("the model's answer is not JSON")?;
+        whole
+            .pointer("/choices/0/message")
+            .cloned()
+            .context("the model's answer has no message")
     }
 }
 
 fn read_call(call: &Value) -> anyhow::Result<(String, Value)> {
-    let field = |name| call.pointer(name).and_then(Value::as_str).context("a call without name or arguments");
+    let field = |name| {
+        call.pointer(name)
+            .and_then(Value::as_str)
+            .context("a call without name or arguments")
+    };
     let args = serde_json::from_str(field("/function/arguments")?)?;
     Ok((field("/function/name")?.to_owned(), args))
 }
@@ -177,23 +223,48 @@ fn read_call(call: &Value) -> anyhow::Result<(String, Value)> {
 fn assemble(stream: &str) -> anyhow::Result<Value> {
     let mut text = String::new();
     let mut calls: Vec<Value> = Vec::new();
-    for data in stream.lines().filter_map(|line| line.strip_prefix("data: ")) {
+    for data in stream
+        .lines()
+        .filter_map(|line| line.strip_prefix("data: "))
+    {
         if data == "[DONE]" {
             break;
         }
         let chunk: Value = serde_json::from_str(data).context("a chunk is not JSON")?;
-        let Some(delta) = chunk.pointer("/choices/0/delta") else { continue };
-        text.push_str(delta.get("content").and_then(Value::as_str).unwrap_or_default());
-        for part in delta.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
-            let index = part.get("index").and_then(Value::as_u64).context("a call without index")?;
+        let Some(delta) = chunk.pointer("/choices/0/delta") else {
+            continue;
+        };
+        text.push_str(
+            delta
+                .get("content")
+                .and_then(Value::as_str)
+                .unwrap_or_default(),
+        );
+        for part in delta
+            .get("tool_calls")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
+            let index = part
+                .get("index")
+                .and_then(Value::as_u64)
+                .context("a call without index")?;
             let index = usize::try_from(index)?;
             if index == calls.len() {
                 calls.push(json!({"id": part.get("id"), "type": "function",
                     "function": {"name": part.pointer("/function/name"), "arguments": ""}}));
             }
-            let call = calls.get_mut(index).context("the indices of the calls have a gap")?;
-            let arguments = call.pointer_mut("/function/arguments").context("a call without arguments")?;
-            let more = part.pointer("/function/arguments").and_then(Value::as_str).unwrap_or_default();
+            let call = calls
+                .get_mut(index)
+                .context("the indices of the calls have a gap")?;
+            let arguments = call
+                .pointer_mut("/function/arguments")
+                .context("a call without arguments")?;
+            let more = part
+                .pointer("/function/arguments")
+                .and_then(Value::as_str)
+                .unwrap_or_default();
             *arguments = Value::String(format!("{}{more}", arguments.as_str().unwrap_or_default()));
         }
     }
@@ -206,13 +277,19 @@ fn assemble(stream: &str) -> anyhow::Result<Value> {
 
 fn tools() -> Value {
     let tool = |name: &str, description: &str, args: &[&str]| {
-        let properties: serde_json::Map<_, _> =
-            args.iter().map(|arg| ((*arg).to_owned(), json!({"type": "string"}))).collect();
+        let properties: serde_json::Map<_, _> = args
+            .iter()
+            .map(|arg| ((*arg).to_owned(), json!({"type": "string"})))
+            .collect();
         json!({"type": "function", "function": {"name": name, "description": description,
             "parameters": {"type": "object", "properties": properties, "required": args}}})
     };
     json!([
-        tool("get_reviews", "Customer reviews of a product.", &["product"]),
+        tool(
+            "get_reviews",
+            "Customer reviews of a product.",
+            &["product"]
+        ),
         tool("get_order", "One order.", &["order_id"]),
         tool("send_email", "Sends an email.", &["to", "subject", "body"]),
         tool("refund_order", "Refunds an order.", &["order_id", "amount"]),

@@ -45,7 +45,12 @@ fn next(request: &Value) -> Turn {
         .get("messages")
         .and_then(Value::as_array)
         .map_or(&[][..], Vec::as_slice);
-    let role = |message: &Value| message.get("role").and_then(Value::as_str).map(str::to_owned);
+    let role = |message: &Value| {
+        message
+            .get("role")
+            .and_then(Value::as_str)
+            .map(str::to_owned)
+    };
     let text = |message: &Value| {
         message
             .get("content")
@@ -56,14 +61,22 @@ fn next(request: &Value) -> Turn {
     let asked = messages
         .iter()
         .rposition(|message| role(message).as_deref() == Some("user"));
-    let request = asked.and_then(|i| messages.get(i)).map(text).unwrap_or_default();
-    let since = asked.and_then(|i| messages.get(i + 1..)).unwrap_or_default();
+    let request = asked
+        .and_then(|i| messages.get(i))
+        .map(text)
+        .unwrap_or_default();
+    let since = asked
+        .and_then(|i| messages.get(i + 1..))
+        .unwrap_or_default();
     let outputs: Vec<String> = since
         .iter()
         .filter(|message| role(message).as_deref() == Some("tool"))
         .map(text)
         .collect();
-    let called = since.iter().filter(|m| m.get("tool_calls").is_some()).count();
+    let called = since
+        .iter()
+        .filter(|m| m.get("tool_calls").is_some())
+        .count();
     if outputs.iter().any(|output| output.contains(DROP_ADDRESS)) && called < 2 {
         return Turn::Call {
             tool: "send_email",
@@ -95,9 +108,15 @@ fn first(request: &str) -> Turn {
             json!({"to": "books@ledger.example", "subject": "My orders", "body": "Order A-1001: blue mug, 19.90 EUR"}),
         )
     } else if request.contains("B-2002") {
-        call("refund_order", json!({"order_id": "B-2002", "amount": "349.00"}))
+        call(
+            "refund_order",
+            json!({"order_id": "B-2002", "amount": "349.00"}),
+        )
     } else if request.contains("efund") {
-        call("refund_order", json!({"order_id": "A-1001", "amount": "19.90"}))
+        call(
+            "refund_order",
+            json!({"order_id": "A-1001", "amount": "19.90"}),
+        )
     } else {
         call("get_order", json!({"order_id": "A-1001"}))
     }
@@ -126,8 +145,10 @@ fn chunks(turn: &Turn) -> Vec<Bytes> {
     match turn {
         Turn::Text(text) => deltas.extend(text.split_inclusive(' ').map(|w| json!({"content": w}))),
         Turn::Call { tool, args } => {
-            deltas.push(json!({"tool_calls": [{"index": 0, "id": "call_demo", "type": "function",
-                "function": {"name": tool, "arguments": ""}}]}));
+            deltas.push(
+                json!({"tool_calls": [{"index": 0, "id": "call_demo", "type": "function",
+                "function": {"name": tool, "arguments": ""}}]}),
+            );
             let args = args.to_string();
             let letters: Vec<char> = args.chars().collect();
             deltas.extend(letters.chunks(7).map(|piece| {

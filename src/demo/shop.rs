@@ -81,7 +81,11 @@ async fn order(
     })?;
     Ok(match found {
         Some(order) => Json(order).into_response(),
-        None => (StatusCode::NOT_FOUND, Json(json!({"error": "no such order"}))).into_response(),
+        None => (
+            StatusCode::NOT_FOUND,
+            Json(json!({"error": "no such order"})),
+        )
+            .into_response(),
     })
 }
 

@@ -25,19 +25,31 @@ impl Observer for Watch {
         exchange: &'a Exchange,
         decision: &'a Decision,
     ) -> BoxFuture<'a, Result<(), String>> {
-        let lines = exchange.items.iter().zip(&decision.rulings).filter_map(|(located, ruling)| {
-            let layers: Vec<String> = ruling
-                .opinions
-                .iter()
-                .filter(|opinion| opinion.mode != Mode::Off)
-                .map(|opinion| format!("{} {}", opinion.layer, said(&opinion.verdict)))
-                .collect();
-            let item = item(&located.item)?;
-            (!layers.is_empty()).then(|| {
-                format!("{item} on route {}: {} => {}", exchange.route, layers.join(", "), ruling.verdict.label())
-            })
-        });
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(lines);
+        let lines = exchange
+            .items
+            .iter()
+            .zip(&decision.rulings)
+            .filter_map(|(located, ruling)| {
+                let layers: Vec<String> = ruling
+                    .opinions
+                    .iter()
+                    .filter(|opinion| opinion.mode != Mode::Off)
+                    .map(|opinion| format!("{} {}", opinion.layer, said(&opinion.verdict)))
+                    .collect();
+                let item = item(&located.item)?;
+                (!layers.is_empty()).then(|| {
+                    format!(
+                        "{item} on route {}: {} => {}",
+                        exchange.route,
+                        layers.join(", "),
+                        ruling.verdict.label()
+                    )
+                })
+            });
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .extend(lines);
         Box::pin(async { Ok(()) })
     }
 }

@@ -200,16 +200,24 @@ impl Guard {
             }
             decision.rulings.push(ruling);
         }
-        for observer in &self.observers {
-            observer
-                .decided(exchange, &decision)
-                .await
-                .map_err(|cause| Undecided {
-                    layer: LayerId::Tickets,
-                    cause: format!("the decision could not be recorded: {cause}"),
-                })?;
+        if let Err(cause) = self.tell(exchange, &decision).await {
+            // Nothing was sent: the approvals stay good.
+            for (_, claim) in decision.claims.drain(..) {
+                claim.finish(Outcome::NotSent).await?;
+            }
+            return Err(Undecided {
+                layer: LayerId::Tickets,
+                cause: format!("the decision could not be recorded: {cause}"),
+            });
         }
         Ok(decision)
+    }
+
+    async fn tell(&self, exchange: &Exchange, decision: &Decision) -> Result<(), String> {
+        for observer in &self.observers {
+            observer.decided(exchange, decision).await?;
+        }
+        Ok(())
     }
 
     fn context<'a>(&'a self, exchange: &'a Exchange, located: &'a Located) -> Context<'a> {

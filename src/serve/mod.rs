@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::control::approvals;
 use crate::control::health::{self, Operations, Readiness};
-use crate::guard::{Guard, Parts};
+use crate::guard::{Guard, Observer, Parts};
 use crate::metrics::Metrics;
 use crate::policy::Policy;
 use crate::proxy::{HttpUpstream, ProxyService, Setup, service};
@@ -137,13 +137,27 @@ pub async fn start(
     policy: Arc<Policy>,
     stores: Stores,
 ) -> Result<Running, Problems> {
+    start_watched(settings, policy, stores, Vec::new()).await
+}
+
+/// As [`start`], with further observers of every decision besides the metrics.
+///
+/// # Errors
+/// As [`start`].
+pub async fn start_watched(
+    settings: Arc<Settings>,
+    policy: Arc<Policy>,
+    stores: Stores,
+    mut observers: Vec<Arc<dyn Observer>>,
+) -> Result<Running, Problems> {
     let metrics = Metrics::new();
+    observers.insert(0, Arc::clone(&metrics) as _);
     let tickets = stores.tickets.clone();
     let clock = Arc::clone(&stores.clock);
     let parts = Parts {
         stores,
         venues: settings.venues(),
-        observers: vec![Arc::clone(&metrics) as _],
+        observers,
         track_reached: false,
     };
     let guard = Guard::new(Arc::clone(&policy), &policy.modes, parts)?;
