@@ -77,6 +77,19 @@ impl Kind {
 }
 
 impl Tree {
+    /// The value at a path as [`super::Field::path`] gives it, such as `tools[2].ticket.ttl`.
+    pub fn at(&self, path: &str) -> Option<&Node> {
+        let steps = path.split(['.', '[']).filter(|step| !step.is_empty());
+        let mut node = &self.root;
+        for step in steps {
+            node = match (&node.kind, step.strip_suffix(']')) {
+                (Kind::List(items), Some(index)) => items.get(index.parse::<usize>().ok()?)?,
+                _ => node.get(step)?,
+            };
+        }
+        Some(node)
+    }
+
     /// The same with stars in the shown text for every single value that `is_secret` by its key: whatever problem points at
     /// such a line later, the value is not shown. The values themselves stay.
     #[must_use]
