@@ -68,7 +68,8 @@ fn hides_scheme(text: &str) -> bool {
     network(&scheme).is_some() || is_active(&scheme) || scheme.eq_ignore_ascii_case("file")
 }
 
-fn is_active(scheme: &str) -> bool {
+/// Whether the scheme holds code or data instead of a place.
+pub(super) fn is_active(scheme: &str) -> bool {
     ["javascript", "vbscript", "data"]
         .iter()
         .any(|name| name.eq_ignore_ascii_case(scheme))

@@ -116,6 +116,7 @@ impl Ready {
     fn judge(&self, at: &str, value: &Value, objections: &mut Objections) {
         match value {
             Value::String(text) => {
+                // An element of a list stands under the list's key.
                 let key = at.rsplit('/').find(|step| step.parse::<usize>().is_err());
                 self.text(at, key.unwrap_or_default(), text, NESTED, objections);
             }
@@ -129,19 +130,21 @@ impl Ready {
     }
 
     fn text(&self, at: &str, key: &str, text: &str, nested: usize, objections: &mut Objections) {
+        let opens = |mark: &[char]| text.trim_start().starts_with(mark);
+        if nested > 0
+            && opens(&['{', '['])
+            && let Ok(document) = Document::read(Bytes::copy_from_slice(text.as_bytes()), DEPTH)
+        {
+            return self.node(at, key, document.root(), nested - 1, objections);
+        }
         if names_a_url(key) {
             self.object(at, whole(text), objections);
         } else {
             self.object(at, find(text), objections);
         }
-        let inner = text.trim_start();
-        if nested == 0 || !inner.starts_with(['{', '[', '"']) {
-            return self.escaped(at, text, objections);
-        }
-        match Document::read(Bytes::copy_from_slice(text.as_bytes()), DEPTH) {
-            Ok(document) => self.node(at, key, document.root(), nested - 1, objections),
-            // Some other reader may take it: look behind its escapes.
-            Err(_) => self.escaped(at, text, objections),
+        // Some reader may take it for JSON or code all the same: look behind its escapes.
+        if text.contains("\\/") || text.contains("\\u00") || text.contains("\\x") {
+            self.object(at, find(&unescaped(text)), objections);
         }
     }
 
@@ -160,13 +163,6 @@ impl Ready {
                 }
             }
             Kind::Null | Kind::Bool(_) | Kind::Number => {}
-        }
-    }
-
-    /// `https:\/\/host` and `\u0068ttps` are URLs to whoever unescapes them.
-    fn escaped(&self, at: &str, text: &str, objections: &mut Objections) {
-        if text.contains("\\/") || text.contains("\\u00") || text.contains("\\x") {
-            self.object(at, find(&unescaped(text)), objections);
         }
     }
 
@@ -222,50 +218,57 @@ fn names_a_url(key: &str) -> bool {
     words.split(' ').any(|word| URL_WORDS.contains(&word))
 }
 
-/// Reads a string that should be one URL: absolute, scheme-relative, a path, or a name without scheme.
+const BLANK: Refusal = Refusal::Unreadable("white space or a control character around or inside");
+
+/// Reads a string that should be one URL: absolute, scheme-relative, a path, or a name without scheme. A list of absolute
+/// URLs, separated by white space or commas, is taken apart.
 fn whole(text: &str) -> Vec<Found> {
-    let url = text.trim();
-    if url.is_empty() {
+    if text.trim().is_empty() {
         return Vec::new();
     }
-    let begins = url.get(..url.find(':').unwrap_or(0)).unwrap_or_default();
-    let scheme = !begins.is_empty()
-        && begins
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b == b'+' || b == b'-');
-    if url.contains(char::is_whitespace) || url.contains(char::is_control) {
-        // A sentence; but a URL with a line end or a tab inside is none.
-        let broken = scheme && url.contains(char::is_control);
-        return if broken {
-            vec![Err(Refusal::Unreadable(
-                "white space or a control character inside",
-            ))]
-        } else {
-            find(text)
-        };
+    if text.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        if !starts_with_scheme(text.trim_start()) {
+            return find(text);
+        }
+        let listed: Vec<_> = text
+            .split(|c: char| c.is_whitespace() || c == ',')
+            .filter(|piece| !piece.is_empty())
+            .map(read)
+            .collect();
+        // One URL with blanks is no list, nor is one with something else behind.
+        let list = listed.len() > 1 && listed.iter().all(Result::is_ok);
+        return if list { listed } else { vec![Err(BLANK)] };
     }
-    if let Some(path) = url.strip_prefix(['/', '\\']) {
+    if let Some(path) = text.strip_prefix(['/', '\\']) {
         return match path.strip_prefix(['/', '\\']) {
-            Some(_) => vec![read(&format!("https:{url}"))],
+            Some(_) => vec![read(&format!("https:{text}"))],
             None => Vec::new(),
         };
     }
-    if url.starts_with(['#', '?']) {
+    if text.starts_with(['#', '?']) {
         return Vec::new();
     }
-    let rest = url.get(begins.len() + 1..).unwrap_or_default();
-    let port = rest.starts_with(|c: char| c.is_ascii_digit());
-    if scheme && !(port && target::network(begins).is_none()) {
-        if find::is_harmless(begins) {
+    if let Some((scheme, rest)) = text.split_once(':')
+        && !scheme.contains(['.', '/', '@'])
+    {
+        if find::is_harmless(scheme) {
             return Vec::new();
         }
-        return vec![read(url)];
+        let port = rest.starts_with(|c: char| c.is_ascii_digit());
+        if !port || target::network(scheme).is_some() {
+            return vec![read(text)];
+        }
     }
     // One word is a label more often than a host of the local network.
-    if !url.contains(['.', ':', '/', '@']) && !url.eq_ignore_ascii_case("localhost") {
+    if !text.contains(['.', ':', '/', '@']) && !text.eq_ignore_ascii_case("localhost") {
         return Vec::new();
     }
-    vec![read(&format!("http://{url}"))]
+    vec![read(&format!("http://{text}"))]
+}
+
+fn starts_with_scheme(text: &str) -> bool {
+    text.split_once(':')
+        .is_some_and(|(scheme, _)| target::network(scheme).is_some() || find::is_active(scheme))
 }
 
 /// JSON's and C's escapes for ASCII characters, undone; the rest stays.
@@ -283,16 +286,9 @@ fn unescaped(text: &str) -> String {
         let decoded = digits
             .and_then(|digits| u32::from_str_radix(digits, 16).ok())
             .and_then(char::from_u32);
-        match decoded {
-            Some(c) => {
-                plain.push(c);
-                rest = after.get(skip..).unwrap_or_default();
-            }
-            None => {
-                plain.push('\\');
-                rest = after;
-            }
-        }
+        plain.push(decoded.unwrap_or('\\'));
+        let skip = if decoded.is_some() { skip } else { 0 };
+        rest = after.get(skip..).unwrap_or_default();
     }
     plain.push_str(rest);
     plain
@@ -352,7 +348,6 @@ mod tests {
             ("www.a.example", "www.a.example"),
             ("//a.example/x", "a.example"),
             ("localhost", "localhost"),
-            (" https://a.example/\n", "a.example"),
         ] {
             let found = whole(text);
             let [Ok(target)] = &found[..] else {
@@ -362,6 +357,9 @@ mod tests {
         }
         for text in [
             "https://a.example\t/",
+            "https://a.example /",
+            " https://a.example/",
+            "https://a.example/\n",
             "https:a.example",
             "/\\a.example",
             "\\\\a.example\\x",
@@ -381,6 +379,14 @@ mod tests {
         ] {
             assert_eq!(whole(text), [], "{text}");
         }
+    }
+
+    #[test]
+    fn a_list_of_urls_and_a_sentence_are_taken_apart() {
+        let list = whole("https://a.example/x, https://b.example\n");
+        assert!(matches!(&list[..], [Ok(_), Ok(_)]), "{list:?}");
+        let sentence = whole("see https://a.example/x");
+        assert!(matches!(&sentence[..], [Ok(_)]), "{sentence:?}");
     }
 
     #[test]

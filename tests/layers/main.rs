@@ -1,0 +1,15 @@
+//! The layers through the guard: what passes, what is denied, held or rewritten, and why.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a failed set-up is a failed test"
+)]
+
+mod egress;
+mod ownership;
+mod recipients;
+mod support;
+mod vectors;
