@@ -289,10 +289,10 @@ def take_notes(completion, codes):
     """Checks and removes the notes."""
     for choice in completion["choices"]:
         message = choice["message"]
-        content = message["content"]
+        content = message["content"] or ""
         said, found, notes = content.rpartition("\n\n[holdpoint] ")
         if not found:
-            assert content.startswith("[holdpoint] "), content
+            assert content.startswith("[holdpoint] "), f"no note in {content!r}"
             said, notes = None, content
         for code in filter(None, codes):
             assert f"(code: {code})" in notes, notes
