@@ -151,6 +151,8 @@ def check_alerts(scrape: str) -> None:
     for name, labels in re.findall(r"^(holdpoint_[a-z_]+)(?:\{(.*)\})? ", scrape, re.MULTILINE):
         series.append((name, dict(re.findall(r'(\w+)="([^"]*)"', labels))))
     expect(bool(series), "the scrape holds no metric of Holdpoint")
+    lint = subprocess.run(["promtool", "check", "metrics"], input=scrape, capture_output=True, text=True, check=False)
+    expect(lint.returncode == 0, f"promtool says of the scrape:\n{lint.stdout}{lint.stderr}")
     rules = yaml.safe_load((DEPLOY / "prometheus-rules.yaml").read_text())
     for rule in (rule for group in rules["groups"] for rule in group["rules"]):
         used = selectors(rule["expr"])
