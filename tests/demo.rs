@@ -52,7 +52,11 @@ fn the_scenes_follow_the_policy() {
 fn without_injection_and_recipients_the_planted_review_wins() {
     let (_folder, path) = edited("injection: enforce", "injection: off");
     let policy = std::fs::read_to_string(&path).unwrap();
-    std::fs::write(&path, policy.replace("recipients: enforce", "recipients: off")).unwrap();
+    std::fs::write(
+        &path,
+        policy.replace("recipients: enforce", "recipients: off"),
+    )
+    .unwrap();
     let after = databases(Some(path));
     assert_eq!(after[0], "refunds: 0, emails: 1 (collector@drop.example)");
 }
@@ -67,6 +71,9 @@ fn a_broken_policy_is_named_and_nothing_runs() {
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
     let errors = String::from_utf8(output.stderr).unwrap();
-    assert!(errors.contains("ownershp") && errors.contains("ownership"), "{errors}");
+    assert!(
+        errors.contains("ownershp") && errors.contains("ownership"),
+        "{errors}"
+    );
     assert!(output.stdout.is_empty());
 }
