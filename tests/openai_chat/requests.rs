@@ -106,10 +106,13 @@ fn only_the_ruled_leaves_change() {
 #[test]
 fn an_edit_that_does_not_fit_the_text_is_not_written() {
     // It cuts a character, overlaps another, or lies beyond the end.
-    for edits in [vec![13..14], vec![0..3, 2..4], vec![15..99]] {
+    for edits in [&[(13, 14)][..], &[(0, 3), (2, 4)], &[(15, 99)]] {
         let request = completion(REQUEST);
         let items = adapter().read(&request).unwrap();
-        let edits: Vec<_> = edits.into_iter().map(|at| (at, String::new())).collect();
+        let edits: Vec<_> = edits
+            .iter()
+            .map(|(from, to)| (*from..*to, String::new()))
+            .collect();
         let decision = decision(&items, &|located| match &*located.place.pointer {
             "/messages/2/content" => Verdict::Rewrite(Rewrite {
                 kind: RewriteKind::Redact,
