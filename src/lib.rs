@@ -9,6 +9,7 @@ pub mod cli;
 pub mod clock;
 pub mod control;
 pub mod demo;
+pub mod eval;
 pub mod guard;
 pub mod item;
 pub mod layers;

@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use holdpoint::layers::egress::Hosts;
 use holdpoint::policy::{
     self, Allowed, Effect, ExecutesAt, Gate, Otherwise, Policy, RecipientKind, ToolMatcher,
 };
 use holdpoint::source::{self, Problems, Severity};
 use holdpoint::verdict::{LayerId, Mode};
+use proptest::prelude::*;
 use support::{check, refused, shipped, with};
 
 /// A policy without problems and without warnings.
@@ -15,7 +17,7 @@ const BASE: &str = r#"version: 1
 name: base
 layers: {catalog: off, identity: off, egress: enforce, recipients: enforce, ownership: enforce, injection: enforce, tickets: enforce}
 lists:
-  hosts: {hosts: [API.Shop.Example., "*.cdn.shop.example", "[2001:DB8::1]", bücher.example]}
+  hosts: {hosts: [API.Shop.Example., "*.cdn.shop.example", "[2001:DB8::1]:8443", bücher.example]}
   staff: {email_domains: [Shop.Example], emails: [Ann.Lee@Bücher.example]}
   payees: {accounts: [DE89 3704 0044 0532 0130 00]}
 lookups:
@@ -53,7 +55,11 @@ fn a_policy_means_what_it_says() {
     exact.sort_unstable();
     assert_eq!(
         exact,
-        ["[2001:db8::1]", "api.shop.example", "xn--bcher-kva.example"]
+        [
+            "[2001:db8::1]:8443",
+            "api.shop.example",
+            "xn--bcher-kva.example"
+        ]
     );
     assert_eq!(hosts.host_suffixes, ["cdn.shop.example"]);
     let staff = &policy.lists["staff"];
@@ -102,6 +108,23 @@ fn a_policy_means_what_it_says() {
 }
 
 #[test]
+fn the_egress_layer_takes_hosts_as_they_are_listed() {
+    let (policy, _) = check(BASE).unwrap();
+    let hosts = Hosts::new([&policy.lists["hosts"]]);
+    for (url, allowed) in [
+        ("https://api.shop.example/x", true),
+        ("https://a.cdn.shop.example/", true),
+        ("https://cdn.shop.example/", false),
+        ("https://[2001:db8::1]:8443/", true),
+        ("https://[2001:db8::1]/", false),
+        ("https://bücher.example/", true),
+    ] {
+        let target = holdpoint::layers::egress::read(url).unwrap();
+        assert_eq!(hosts.allow(&target), allowed, "{url}");
+    }
+}
+
+#[test]
 fn the_hash_is_the_sha_256_of_the_bytes() {
     let (one, _) = check(BASE).unwrap();
     let (same, _) = check(BASE).unwrap();
@@ -128,8 +151,11 @@ const FAULTS: &[Fault] = &[
     ("catalog: off", "catalog: shadow", 3, "shadow", &["no layer `catalog`", "catalog: off"]),
     ("egress: enforce", "egress: enforced", 3, "enforced", &["did you mean `enforce`?"]),
     ("egress: enforce", "egres: enforce", 3, "egres", &["unknown key `egres` in `layers`", "did you mean `egress`?"]),
-    ("API.Shop.Example.", "https://api.shop.example:8443/v1", 5, "https", &["write only the host: `api.shop.example`"]),
-    ("API.Shop.Example.", "\"api.shop.example:443\"", 5, "\"api.shop.example:443", &["write only the host: `api.shop.example`"]),
+    ("API.Shop.Example.", "https://api.shop.example:8443/v1", 5, "https", &["write only the host: `api.shop.example:8443`"]),
+    ("API.Shop.Example.", "https://api.shop.example:443/v1", 5, "https", &["write only the host: `api.shop.example`"]),
+    ("API.Shop.Example.", "\"api.shop.example:443\"", 5, "\"api.shop.example:443", &["would never match", "write `api.shop.example`"]),
+    ("API.Shop.Example.", "\"api.shop.example:99999\"", 5, "\"api.shop.example:99999", &["is not a port"]),
+    ("*.cdn.shop.example", "*.cdn.shop.example:8443", 5, "\"*.cdn", &["a wildcard has no port"]),
     ("API.Shop.Example.", "\"2001:db8::1\"", 5, "\"2001", &["in brackets: \"[2001:db8::1]\""]),
     ("API.Shop.Example.", "a b", 5, "a b", &["`a b` is not a host"]),
     ("*.cdn.shop.example", "*.example", 5, "\"*.example", &["top-level domain"]),
@@ -142,7 +168,7 @@ const FAULTS: &[Fault] = &[
     ("[DE89 3704 0044 0532 0130 00]", "[]", 7, "[]", &["must not be empty"]),
     ("{accounts: [DE89 3704 0044 0532 0130 00]}", "{}", 7, "{}", &["the list `payees` is empty"]),
     ("DE89 3704 0044 0532 0130 00", "DE89 3704 0044 0532 0130 01", 21, "payees", &["no valid IBAN", "kind: account"]),
-    ("DE89 3704 0044 0532 0130 00", "DE89;3704", 7, "DE89;", &["is not an account"]),
+    ("DE89 3704 0044 0532 0130 00", "DE89é3704", 7, "DE89é", &["is not an account"]),
     ("store: shop", "stor: shop", 9, "stor", &["unknown key `stor` in `lookups.owner`"]),
     ("egress: {allow: [hosts]}", "egress: {allow: [host]}", 11, "host", &["no list `host`", "did you mean `hosts`?"]),
     ("egress: {allow: [hosts]}", "egress: {allow: [staff]}", 11, "staff", &["the list `staff` has no hosts"]),
@@ -276,6 +302,25 @@ fn every_shipped_policy_loads_without_a_warning() {
         assert!(checked.warnings.is_empty(), "{}", checked.warnings);
     }
     assert!(policies >= 2);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn a_damaged_policy_gives_problems_and_never_a_panic(
+        from in 0..BASE.len(),
+        length in 0..40_usize,
+        put in "[ -~\n]{0,6}",
+    ) {
+        let mut bytes = BASE.as_bytes().to_vec();
+        let end = (from + length).min(bytes.len());
+        bytes.splice(from..end, put.bytes());
+        if let Err(problems) = check(&String::from_utf8_lossy(&bytes)) {
+            prop_assert!(problems.has_errors());
+            prop_assert!(!problems.to_string().is_empty());
+        }
+    }
 }
 
 /// What the tests share.

@@ -5,6 +5,8 @@ use std::path::Path;
 use holdpoint::policy;
 use holdpoint::settings::{self, Overrides};
 use holdpoint::source;
+use holdpoint::store::Stores;
+use holdpoint::store::sql::sqlite;
 use support::{completed, environment, examples};
 
 /// Sections that complete an example of a policy.
@@ -99,6 +101,32 @@ fn every_file_under_policies_loads_and_the_pages_know_every_key() {
         }
     }
     assert!(seen >= 3, "{seen}");
+}
+
+#[test]
+fn the_shipped_policies_work_under_the_shipped_config() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("policies");
+    let config = folder.join("holdpoint.example.yaml");
+    let settings = settings::read(&config, &Overrides::default(), &environment())
+        .unwrap_or_else(|problems| panic!("{problems}"))
+        .settings;
+    assert_eq!(settings.policy, folder.join("support-desk.yaml"));
+    let shop = tempfile::tempdir().unwrap();
+    let database = shop.path().join("commerce.db");
+    rusqlite::Connection::open(&database)
+        .unwrap()
+        .execute_batch(
+            "CREATE TABLE orders (id, user_subject); CREATE TABLE users (subject, email);",
+        )
+        .unwrap();
+    let mut stores = Stores::default();
+    let opened = sqlite::open(&database).unwrap();
+    stores.sql.insert("commerce".into(), opened);
+    for name in ["support-desk.yaml", "coding-agent.yaml"] {
+        let checked = policy::read(&folder.join(name)).unwrap_or_else(|p| panic!("{p}"));
+        let problems = policy::check_against(&checked, &settings, &stores);
+        assert!(problems.is_empty(), "{problems}");
+    }
 }
 
 /// What the tests share.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use holdpoint::settings::{
     Overrides, Principals, RouteProtocol, SessionSource, Settings, SqlStore,
 };
+use proptest::prelude::*;
 use support::{Faults, base, example, problems, read, with};
 
 /// A config without problems.
@@ -129,6 +130,18 @@ fn a_fault_of_the_environment_names_the_variable() {
         assert!(said.contains("--> environment:1:"), "{said}");
         assert!(said.contains(name) && said.contains(words), "{said}");
         assert!(!said.contains("sk-very-secret"), "{said}");
+    }
+    for key in [
+        "routes[9].prefix",
+        "routes[-1].prefix",
+        "routes[99999999999].x",
+        "routes[0",
+    ] {
+        let said = problems(with(BASE, &[], &[(key, "/x")]));
+        assert!(
+            said.contains("only elements that the file has") || said.contains("unknown key"),
+            "{said}"
+        );
     }
     let said = problems(with(BASE, &[], &[("limits.hold", "1MiB")]));
     assert!(
@@ -295,6 +308,30 @@ fn an_upstream_without_route_and_an_unencrypted_credential_are_warnings() {
         "{said}"
     );
     assert_eq!(warnings.0.len(), 2);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn a_damaged_config_gives_problems_and_never_a_panic(
+        from in 0..BASE.len(),
+        length in 0..40_usize,
+        put in "[ -~\n]{0,6}",
+        key in "[A-Zr01_\\[\\].]{0,12}",
+    ) {
+        let mut bytes = BASE.as_bytes().to_vec();
+        let end = (from + length).min(bytes.len());
+        bytes.splice(from..end, put.bytes());
+        let text = String::from_utf8_lossy(&bytes);
+        let name = format!("HOLDPOINT__{key}");
+        for environment in [vec![], vec![(name.as_str(), "x")]] {
+            if let Err(problems) = with(&text, &environment, &[(&key, "y")]) {
+                prop_assert!(problems.has_errors());
+                prop_assert!(!problems.to_string().is_empty());
+            }
+        }
+    }
 }
 
 /// What the tests share.

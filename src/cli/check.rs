@@ -19,6 +19,8 @@ use crate::verdict::{LayerId, Mode};
 pub enum Command {
     /// Check a policy file: every problem at once, with its line and what to do. Exit code 2 if there is one.
     Check(CheckArgs),
+    /// Print the JSON Schema of policy files, for editors.
+    Schema,
 }
 
 /// Arguments of `holdpoint policy check`.
@@ -35,7 +37,13 @@ pub struct CheckArgs {
 
 /// Runs the command.
 pub fn run(command: &Command) -> Result<(), Failure> {
-    let Command::Check(args) = command;
+    let args = match command {
+        Command::Check(args) => args,
+        Command::Schema => {
+            print(format!("{:#}", policy::schema()));
+            return Ok(());
+        }
+    };
     let (line, warnings) = check(args)?;
     if !warnings.is_empty() {
         warn(warnings.render(is_styled()));

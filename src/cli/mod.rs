@@ -3,6 +3,7 @@
 mod check;
 mod demo;
 mod eval;
+mod eval_import;
 mod output;
 mod overrides;
 mod serve;

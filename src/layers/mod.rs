@@ -1,6 +1,7 @@
 //! The guards. A layer judges one item and never acts; the guard orders them, times them and turns failure into refusal.
 
 pub mod egress;
+pub mod injection;
 pub mod ownership;
 pub mod recipients;
 mod support;
@@ -62,5 +63,6 @@ pub const LAYERS: &[LayerDef] = &[
     egress::EGRESS,
     recipients::RECIPIENTS,
     ownership::OWNERSHIP,
+    injection::INJECTION,
     tickets::TICKETS,
 ];

@@ -327,6 +327,16 @@ mod tests {
     }
 
     #[test]
+    fn a_byte_order_mark_and_windows_lines_do_not_move_places() {
+        let tree = read("\u{feff}a: 1\r\nb:\r\n  - \"x y\"\r\n  - z\r\n");
+        assert_eq!(tree.root.get("a").unwrap().source(), "1");
+        let b = tree.root.get("b").unwrap();
+        let Kind::List(items) = &b.kind else { panic!() };
+        assert_eq!(items[0].source(), "\"x y\"");
+        assert_eq!(items[1].source(), "z");
+    }
+
+    #[test]
     fn what_hides_from_a_reviewer_is_refused_at_its_place() {
         for (text, place, words) in [
             ("a: 1\nb: 2\na: 3\n", "t.yaml:3:1", "stands here twice"),

@@ -1,6 +1,7 @@
 //! Named allowlists, each entry in the one form in which layers compare it.
 
 use std::collections::HashMap;
+use std::net::Ipv6Addr;
 
 use email_address::{EmailAddress, Options};
 use url::Host;
@@ -74,8 +75,15 @@ enum Pattern {
 fn host_pattern(field: &Field<'_>) -> Option<Pattern> {
     let text = field.text()?;
     let Some(domain) = text.strip_prefix("*.") else {
-        return host(field, text).map(Pattern::Exact);
+        return host_and_port(field, text).map(Pattern::Exact);
     };
+    if domain.contains([':', '/']) {
+        field.error(
+            format!("`{text}`: a wildcard has no port and no path"),
+            "write `*.` and a domain; name a host with a port by itself",
+        );
+        return None;
+    }
     let domain = host(field, domain)?;
     if !domain.contains('.') {
         field.error(
@@ -94,16 +102,40 @@ fn host_pattern(field: &Field<'_>) -> Option<Pattern> {
     Some(Pattern::Below(domain))
 }
 
-/// A host as the URL standard writes it: A-label, lower case, no trailing dot; IPv6 in brackets.
-fn host(field: &Field<'_>, text: &str) -> Option<String> {
-    let bracketed = text.starts_with('[') && text.ends_with(']');
-    let outside = ["://", "/", "@", "?", "#", "\\"];
-    let port = !bracketed && text.contains(':');
-    if port || outside.iter().any(|part| text.contains(part)) {
-        let message = format!("`{text}` is more than a host");
-        field.error(message, host_help(text));
+/// `host` or `host:port`, as the egress layer compares it: A-label, lower case, no trailing dot; IPv6 in brackets; the port
+/// only where it is not the scheme's own.
+fn host_and_port(field: &Field<'_>, text: &str) -> Option<String> {
+    let more = ["://", "/", "@", "?", "#", "\\"];
+    let address = text.parse::<Ipv6Addr>().is_ok();
+    if address || more.iter().any(|part| text.contains(part)) {
+        let fault = if address {
+            "needs brackets"
+        } else {
+            "is more than a host"
+        };
+        field.error(format!("`{text}` {fault}"), host_help(text));
         return None;
     }
+    let (bare, port) = split_port(text);
+    let host = host(field, bare)?;
+    let Some(port) = port else {
+        return Some(host);
+    };
+    match port.parse::<u16>() {
+        Ok(80 | 443) => {
+            let help = format!("write `{host}`: the ports 80 and 443 go without saying");
+            field.error(format!("`{text}` would never match"), help);
+        }
+        Ok(port) if port > 0 => return Some(format!("{host}:{port}")),
+        _ => field.error(
+            format!("`{port}` is not a port"),
+            "write a number from 1 to 65535, or only the host",
+        ),
+    }
+    None
+}
+
+fn host(field: &Field<'_>, text: &str) -> Option<String> {
     if text.contains('*') {
         field.error(
             format!("`{text}` is not a host"),
@@ -121,23 +153,31 @@ fn host(field: &Field<'_>, text: &str) -> Option<String> {
     parsed.ok().map(|host| host.to_string())
 }
 
-/// What to write instead of a URL, an authority or a bare IPv6 address.
+/// What stands before and after the colon of a port, outside brackets.
+fn split_port(text: &str) -> (&str, Option<&str>) {
+    match text.rsplit_once(':') {
+        Some((bare, port)) if !port.contains(']') => (bare, Some(port)),
+        _ => (text, None),
+    }
+}
+
+/// What to write instead of a URL or a bare IPv6 address.
 fn host_help(text: &str) -> String {
     let after_scheme = text.split_once("://").map_or(text, |(_, rest)| rest);
     let authority = after_scheme.split(['/', '?', '#', '\\']).next();
     let authority = authority.unwrap_or_default();
     let host = authority.rsplit('@').next().unwrap_or_default();
-    if host.parse::<std::net::Ipv6Addr>().is_ok() {
+    if host.parse::<Ipv6Addr>().is_ok() {
         return format!("write it in brackets: \"[{host}]\"");
     }
-    let host = match host.rsplit_once(':') {
-        Some((host, port)) if port.chars().all(|c| c.is_ascii_digit()) => host,
+    let host = match split_port(host) {
+        (bare, Some("" | "80" | "443")) => bare,
         _ => host,
     };
     if host.is_empty() {
         return "write a host such as `api.example.com`".to_owned();
     }
-    format!("write only the host: `{host}`; scheme, port and path are not compared")
+    format!("write only the host: `{host}`; scheme and path are not compared")
 }
 
 /// Local part lower-cased in ASCII, domain as A-label.
@@ -197,11 +237,10 @@ fn account(field: &Field<'_>) -> Option<String> {
         .filter(|c| *c != ' ')
         .map(|c| c.to_ascii_uppercase())
         .collect();
-    let fine = |c: char| c.is_ascii_alphanumeric() || "-./_".contains(c);
-    if account.is_empty() || !account.chars().all(fine) {
+    if account.is_empty() || !account.chars().all(|c| c.is_ascii_graphic()) {
         field.error(
             format!("`{text}` is not an account"),
-            "write ASCII letters and digits, with `-`, `.`, `/` or `_` where the bank does",
+            "write it in printable ASCII, with spaces only where the bank does",
         );
         return None;
     }

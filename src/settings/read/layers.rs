@@ -15,7 +15,7 @@ const SEPARATOR: &str = "__";
 
 /// Where `config` has a value from.
 const FILE: &str = "file";
-const FLAGS: &str = "flags";
+const FLAGS: &str = "command line";
 
 /// The tree in which the strongest of the three holds at each place.
 pub(super) fn merge(
@@ -23,6 +23,7 @@ pub(super) fn merge(
     overrides: &Overrides,
     environment: &Environment,
 ) -> Result<Tree, Problems> {
+    existing_elements(file, overrides, environment)?;
     let variables = config::Environment::with_prefix(PREFIX)
         .prefix_separator(SEPARATOR)
         .separator(SEPARATOR)
@@ -42,6 +43,36 @@ pub(super) fn merge(
         file: Arc::clone(&file.file),
         root: origins.node(Some(&file.root), &merged.cache, &path),
     })
+}
+
+/// Only elements that the file has can be set: `config` would make room for any number of them.
+fn existing_elements(
+    file: &Tree,
+    overrides: &Overrides,
+    environment: &Environment,
+) -> Result<(), Problems> {
+    let flags = overrides.0.iter().map(|(key, _)| (key.clone(), key, FLAGS));
+    let prefix = format!("{PREFIX}{SEPARATOR}").to_lowercase();
+    let variables = environment.keys().filter_map(|name| {
+        let lower = name.to_lowercase();
+        let key = lower.strip_prefix(&prefix)?.replace(SEPARATOR, ".");
+        Some((key, name, "environment"))
+    });
+    let mut problems = Problems::default();
+    for (key, name, place) in flags.chain(variables) {
+        let mut ends = key.match_indices(']').map(|(at, _)| key.get(..=at));
+        if key.contains('[') && !ends.all(|path| path.is_some_and(|p| file.at(p).is_some())) {
+            let problem = Problem::new("only elements that the file has can be set")
+                .help("count from 0, such as `routes[0].prefix`, or edit the file")
+                .at(spots(place, name, "").0);
+            problems.0.push(problem);
+        }
+    }
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(problems)
+    }
 }
 
 /// The file as the weakest source: keys are taken as they are, not as paths.
@@ -202,7 +233,7 @@ impl Origins<'_> {
             let found = all.clone().find(|(name, _)| *name == key);
             let found = found.or_else(|| all.clone().find(|(name, _)| name.starts_with(&key)));
             let (name, value) = found.map_or((key.as_str(), ""), |(n, v)| (n, v));
-            return spots("command line", &format!("--set {name}"), value);
+            return spots(FLAGS, &format!("--set {name}"), value);
         }
         let name = format!("{PREFIX}{SEPARATOR}{}", path.join(SEPARATOR)).to_lowercase();
         let mut all = self.environment.iter();
