@@ -11,7 +11,7 @@ mod view;
 
 use std::fmt::Write as _;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use futures_util::future::BoxFuture;
 
@@ -42,7 +42,17 @@ const NAMED: usize = 4;
 
 struct Injection {
     policy: Arc<Policy>,
-    scanner: Scanner,
+    scanner: &'static Scanner,
+}
+
+/// The rules are the same for every policy and take a while to compile: once in a process.
+static SCANNER: OnceLock<Scanner> = OnceLock::new();
+
+fn scanner() -> Result<&'static Scanner, String> {
+    match SCANNER.get() {
+        Some(scanner) => Ok(scanner),
+        None => Scanner::new().map(|scanner| SCANNER.get_or_init(|| scanner)),
+    }
 }
 
 fn build(policy: &Arc<Policy>, _stores: &Stores) -> Result<Arc<dyn Layer>, Problems> {
@@ -57,10 +67,9 @@ fn build(policy: &Arc<Policy>, _stores: &Stores) -> Result<Arc<dyn Layer>, Probl
             }
         }
     }
-    let scanner = Scanner::new().map_err(Problem::new)?;
     Ok(Arc::new(Injection {
         policy: Arc::clone(policy),
-        scanner,
+        scanner: scanner().map_err(Problem::new)?,
     }))
 }
 
