@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::names::{RouteName, ToolName, UpstreamName};
 use crate::principal::Session;
+use crate::wire::json::{BODY_DEPTH, Document, JsonError, Kind};
 
 /// Which way a message travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -71,6 +72,30 @@ pub struct Arguments {
     pub exact: bool,
 }
 
+impl Arguments {
+    /// Reads arguments strictly.
+    ///
+    /// # Errors
+    /// What is not strict JSON, not an object, or has a number that no double can hold.
+    pub fn read(raw: Bytes) -> Result<Self, JsonError> {
+        let document = Document::read(raw, BODY_DEPTH)?;
+        if !matches!(document.root().kind, Kind::Object(_)) {
+            return Err(JsonError {
+                what: "arguments must be an object".to_owned(),
+                line: 1,
+                column: 1,
+                too_deep: false,
+            });
+        }
+        let (value, exact) = document.value(document.root())?;
+        Ok(Self {
+            raw: document.bytes().clone(),
+            value,
+            exact,
+        })
+    }
+}
+
 /// What the agent or the model asks to run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolCall {
@@ -82,6 +107,17 @@ pub struct ToolCall {
     pub call_id: Option<Arc<str>>,
     /// The caller asks for a second identical act on purpose (`holdpoint-again`).
     pub again: bool,
+}
+
+/// A call that no layer can judge: the guard refuses it in every mode, since clients read bad JSON each in their own way.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UnreadableCall {
+    /// The tool; empty where even its name cannot be read.
+    pub tool: ToolName,
+    /// Id of the call in its protocol, where there is one.
+    pub call_id: Option<Arc<str>>,
+    /// What is wrong, for the operator: never holds text of the call.
+    pub cause: String,
 }
 
 /// Text that a model wrote and a client may render.
@@ -109,6 +145,8 @@ pub enum Item {
     ToolOutput(ToolOutput),
     /// A call to run.
     ToolCall(ToolCall),
+    /// A call whose arguments are not strict JSON.
+    Unreadable(UnreadableCall),
     /// Rendered output.
     ModelText(ModelText),
     /// A destination of the forward proxy.

@@ -7,6 +7,9 @@
 
 pub mod cli;
 pub mod clock;
+pub mod control;
+pub mod demo;
+pub mod eval;
 pub mod guard;
 pub mod item;
 pub mod layers;
@@ -16,6 +19,8 @@ pub mod names;
 pub mod policy;
 pub mod principal;
 pub mod protocols;
+pub mod proxy;
+pub mod serve;
 pub mod settings;
 pub mod source;
 pub mod store;

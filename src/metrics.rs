@@ -1,1 +1,451 @@
 //! Prometheus metrics. Names, labels and units are a promise: see `docs/reference/metrics.md`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use http::StatusCode;
+use prometheus::{
+    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry, TextEncoder, core::Collector,
+};
+
+use crate::guard::{Decision, Observer};
+use crate::item::Exchange;
+use crate::names::{RouteName, UpstreamName};
+use crate::policy::PolicyHash;
+use crate::verdict::{LayerId, Mode, Reason, Verdict};
+
+/// Why bytes passed without being judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unscanned {
+    /// What the user, the operator or the model said in a request: trusted, or judged when it was first sent.
+    UserText,
+    /// What a model wrote, outside calls.
+    ModelText,
+    /// Keys, numbers and punctuation around the judged texts.
+    Structure,
+    /// No text: images, archives.
+    Binary,
+    /// An error of the model's provider.
+    ErrorBody,
+    /// A message in which the protocol has nothing to judge.
+    NoItem,
+    /// An item that no active layer has a rule for.
+    NoRule,
+}
+
+impl Unscanned {
+    /// Every reason.
+    pub const ALL: [Self; 7] = [
+        Self::UserText,
+        Self::ModelText,
+        Self::Structure,
+        Self::Binary,
+        Self::ErrorBody,
+        Self::NoItem,
+        Self::NoRule,
+    ];
+
+    /// The label.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::UserText => "user_text",
+            Self::ModelText => "model_text",
+            Self::Structure => "structure",
+            Self::Binary => "binary",
+            Self::ErrorBody => "error_body",
+            Self::NoItem => "no_item",
+            Self::NoRule => "no_rule",
+        }
+    }
+}
+
+/// What went wrong with an upstream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum UpstreamFault {
+    /// No connection or no TLS: nothing was sent.
+    Connect,
+    /// No answer in time.
+    FirstByte,
+    /// The connection broke before the answer's head.
+    Broken,
+    /// The body stood still for too long.
+    Idle,
+    /// The body ended early.
+    Cut,
+    /// The body is larger than the limit.
+    TooLarge,
+    /// The body's encoding is unknown or broken.
+    Encoding,
+    /// The message is not valid in the route's protocol.
+    Unreadable,
+}
+
+impl UpstreamFault {
+    /// Every kind.
+    pub const ALL: [Self; 8] = [
+        Self::Connect,
+        Self::FirstByte,
+        Self::Broken,
+        Self::Idle,
+        Self::Cut,
+        Self::TooLarge,
+        Self::Encoding,
+        Self::Unreadable,
+    ];
+
+    /// The label.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Connect => "connect",
+            Self::FirstByte => "first_byte",
+            Self::Broken => "broken",
+            Self::Idle => "idle",
+            Self::Cut => "cut",
+            Self::TooLarge => "too_large",
+            Self::Encoding => "encoding",
+            Self::Unreadable => "unreadable",
+        }
+    }
+}
+
+/// Values of the label `verdict`: as [`Verdict::label`] gives them, and a failed layer's denial apart from the others.
+const VERDICTS: [&str; 5] = ["allow", "rewrite", "hold", "deny", UNDECIDED];
+const UNDECIDED: &str = "undecided";
+/// Modes in which a layer judges.
+const MODES: [Mode; 2] = [Mode::Shadow, Mode::Enforce];
+/// Values of the label `status`: classes, and `gone` for a client that left before the answer's head.
+const STATUSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "gone"];
+/// The label `route` of a request that matched none.
+pub const NO_ROUTE: &str = "-";
+
+const REQUEST_SECONDS: [f64; 17] = [
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
+    300.0, 600.0,
+];
+const LAYER_SECONDS: [f64; 16] = [
+    1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 5e-3, 0.01, 0.05, 0.1, 1.0,
+    5.0,
+];
+
+/// Everything that is counted, in a registry of its own.
+pub struct Metrics {
+    registry: Registry,
+    requests: IntCounterVec,
+    durations: HistogramVec,
+    /// By layer, mode, verdict in the order of [`LayerId::ALL`], [`MODES`], [`VERDICTS`].
+    verdicts: Vec<IntCounter>,
+    layers: Vec<Histogram>,
+    tickets: IntGaugeVec,
+    scanned: IntCounterVec,
+    unscanned: IntCounterVec,
+    upstream_errors: IntCounterVec,
+    refusals: IntCounterVec,
+    in_flight: IntGauge,
+    build: IntGaugeVec,
+}
+
+impl std::fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+impl Metrics {
+    /// Fresh counters, all at zero. Where the values of the labels are known, the series exist from now on.
+    pub fn new() -> Arc<Self> {
+        let registry = Registry::new();
+        let counters = |name: &str, help: &str, labels: &[&str]| {
+            registered(&registry, IntCounterVec::new(Opts::new(name, help), labels))
+        };
+        let verdicts = counters(
+            "holdpoint_verdicts_total",
+            "What each layer said of each item.",
+            &["layer", "mode", "verdict"],
+        );
+        let layers = registered(
+            &registry,
+            HistogramVec::new(
+                HistogramOpts::new(
+                    "holdpoint_layer_duration_seconds",
+                    "Time one layer took for one item.",
+                )
+                .buckets(LAYER_SECONDS.to_vec()),
+                &["layer"],
+            ),
+        );
+        let metrics = Self {
+            requests: counters(
+                "holdpoint_requests_total",
+                "Requests that ended, by class of the status sent.",
+                &["route", "protocol", "status"],
+            ),
+            durations: registered(
+                &registry,
+                HistogramVec::new(
+                    HistogramOpts::new(
+                        "holdpoint_request_duration_seconds",
+                        "From the request's head to the last byte of its answer.",
+                    )
+                    .buckets(REQUEST_SECONDS.to_vec()),
+                    &["route"],
+                ),
+            ),
+            verdicts: each_verdict(&verdicts),
+            layers: LayerId::ALL
+                .iter()
+                .map(|layer| layers.with_label_values(&[layer.as_str()]))
+                .collect(),
+            tickets: registered(
+                &registry,
+                IntGaugeVec::new(
+                    Opts::new("holdpoint_tickets", "Tickets in the store."),
+                    &["state"],
+                ),
+            ),
+            scanned: counters(
+                "holdpoint_scanned_bytes_total",
+                "Text that at least one active layer judged.",
+                &["route"],
+            ),
+            unscanned: counters(
+                "holdpoint_unscanned_bytes_total",
+                "Bytes of message bodies that no layer judged.",
+                &["route", "reason"],
+            ),
+            upstream_errors: counters(
+                "holdpoint_upstream_errors_total",
+                "Answers that an upstream did not give, or not whole.",
+                &["upstream", "kind"],
+            ),
+            refusals: counters(
+                "holdpoint_refusals_total",
+                "Requests that Holdpoint itself answered with an error.",
+                &["route", "code"],
+            ),
+            in_flight: registered(
+                &registry,
+                IntGauge::new(
+                    "holdpoint_in_flight",
+                    "Requests whose answer has not ended.",
+                ),
+            ),
+            build: registered(
+                &registry,
+                IntGaugeVec::new(
+                    Opts::new(
+                        "holdpoint_build_info",
+                        "1 for the running version and policy.",
+                    ),
+                    &["version", "policy"],
+                ),
+            ),
+            registry,
+        };
+        Arc::new(metrics)
+    }
+
+    /// Makes the series of a route before its first request.
+    pub fn announce_route(&self, route: &RouteName, protocol: &str, codes: &[&str]) {
+        for status in STATUSES {
+            self.requests
+                .with_label_values(&[route.as_str(), protocol, status]);
+        }
+        self.durations.with_label_values(&[route.as_str()]);
+        self.scanned.with_label_values(&[route.as_str()]);
+        for reason in Unscanned::ALL {
+            self.unscanned
+                .with_label_values(&[route.as_str(), reason.as_str()]);
+        }
+        for code in codes {
+            self.refusals.with_label_values(&[route.as_str(), code]);
+        }
+    }
+
+    /// Makes the series of an upstream before its first error.
+    pub fn announce_upstream(&self, upstream: &UpstreamName) {
+        for fault in UpstreamFault::ALL {
+            self.upstream_errors
+                .with_label_values(&[upstream.as_str(), fault.as_str()]);
+        }
+    }
+
+    /// Which policy runs from now on.
+    pub fn policy(&self, hash: &PolicyHash) {
+        self.build.reset();
+        self.build
+            .with_label_values(&[env!("CARGO_PKG_VERSION"), &hash.0])
+            .set(1);
+    }
+
+    /// A request came.
+    pub fn started(&self) {
+        self.in_flight.inc();
+    }
+
+    /// Its answer has ended; `status` is `None` where the client left before the head.
+    pub fn request(
+        &self,
+        route: &str,
+        protocol: &str,
+        status: Option<StatusCode>,
+        elapsed: Duration,
+    ) {
+        self.in_flight.dec();
+        let status = match status.map(|status| status.as_u16() / 100) {
+            Some(1) => "1xx",
+            Some(2) => "2xx",
+            Some(3) => "3xx",
+            Some(4) => "4xx",
+            Some(_) => "5xx",
+            None => "gone",
+        };
+        self.requests
+            .with_label_values(&[route, protocol, status])
+            .inc();
+        self.durations
+            .with_label_values(&[route])
+            .observe(elapsed.as_secs_f64());
+    }
+
+    /// Text that was judged.
+    pub fn scanned(&self, route: &RouteName, bytes: usize) {
+        self.scanned
+            .with_label_values(&[route.as_str()])
+            .inc_by(count(bytes));
+    }
+
+    /// Bytes that were not.
+    pub fn unscanned(&self, route: &RouteName, reason: Unscanned, bytes: usize) {
+        self.unscanned
+            .with_label_values(&[route.as_str(), reason.as_str()])
+            .inc_by(count(bytes));
+    }
+
+    /// An upstream failed.
+    pub fn upstream_error(&self, upstream: &UpstreamName, fault: UpstreamFault) {
+        self.upstream_errors
+            .with_label_values(&[upstream.as_str(), fault.as_str()])
+            .inc();
+    }
+
+    /// Holdpoint answered with an error of its own.
+    pub fn refused(&self, route: &str, code: &'static str) {
+        self.refusals.with_label_values(&[route, code]).inc();
+    }
+
+    /// Sets how many tickets are in a state.
+    pub fn tickets(&self, state: &str, tickets: u64) {
+        self.tickets
+            .with_label_values(&[state])
+            .set(i64::try_from(tickets).unwrap_or(i64::MAX));
+    }
+
+    /// The text that Prometheus scrapes (exposition format 0.0.4).
+    pub fn render(&self) -> String {
+        TextEncoder::new()
+            .encode_to_string(&self.registry.gather())
+            .unwrap_or_default()
+    }
+}
+
+impl Observer for Metrics {
+    fn decided<'a>(
+        &'a self,
+        _exchange: &'a Exchange,
+        decision: &'a Decision,
+    ) -> BoxFuture<'a, Result<(), String>> {
+        for opinion in decision.rulings.iter().flat_map(|ruling| &ruling.opinions) {
+            let counter = index(opinion.layer, opinion.mode, &opinion.verdict)
+                .and_then(|index| self.verdicts.get(index));
+            let Some(counter) = counter else { continue };
+            counter.inc();
+            if let Some(histogram) = self.layers.get(layer_index(opinion.layer)) {
+                histogram.observe(opinion.elapsed.as_secs_f64());
+            }
+        }
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+fn count(bytes: usize) -> u64 {
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
+fn each_verdict(counters: &IntCounterVec) -> Vec<IntCounter> {
+    let mut all = Vec::new();
+    for layer in LayerId::ALL {
+        for mode in MODES {
+            for verdict in VERDICTS {
+                all.push(counters.with_label_values(&[layer.as_str(), mode.as_str(), verdict]));
+            }
+        }
+    }
+    all
+}
+
+fn layer_index(layer: LayerId) -> usize {
+    LayerId::ALL.iter().position(|l| *l == layer).unwrap_or(0)
+}
+
+/// `None` for a layer that is off: it said nothing.
+fn index(layer: LayerId, mode: Mode, verdict: &Verdict) -> Option<usize> {
+    let mode = MODES.iter().position(|m| *m == mode)?;
+    let label = match verdict {
+        Verdict::Deny(finding) if finding.reason == Reason::Undecided => UNDECIDED,
+        other => other.label(),
+    };
+    let verdict = VERDICTS.iter().position(|v| *v == label)?;
+    Some((layer_index(layer) * MODES.len() + mode) * VERDICTS.len() + verdict)
+}
+
+#[expect(
+    clippy::expect_used,
+    reason = "names and labels are constants of this file; every test that makes a registry would fail"
+)]
+fn registered<C: Collector + Clone + 'static>(
+    registry: &Registry,
+    made: prometheus::Result<C>,
+) -> C {
+    let collector = made.expect("valid name");
+    registry
+        .register(Box::new(collector.clone()))
+        .expect("unique name");
+    collector
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::RuleId;
+    use crate::verdict::Finding;
+
+    fn denial(reason: Reason) -> Verdict {
+        Verdict::Deny(Finding {
+            layer: LayerId::Ownership,
+            rule: RuleId::from("tools[0].ownership[0]"),
+            reason,
+            argument: None,
+            detail: "".into(),
+        })
+    }
+
+    #[test]
+    fn a_layer_that_fails_is_told_from_one_that_refuses() {
+        let of = |reason| index(LayerId::Ownership, Mode::Enforce, &denial(reason));
+        let metrics = Metrics::new();
+        for (reason, times) in [(Reason::NotOwner, 2), (Reason::Undecided, 1)] {
+            let counter = of(reason).and_then(|index| metrics.verdicts.get(index));
+            counter.unwrap().inc_by(times);
+        }
+        let rendered = metrics.render();
+        let line = |verdict: &str, count: u64| {
+            format!(
+                "holdpoint_verdicts_total{{layer=\"ownership\",mode=\"enforce\",verdict=\"{verdict}\"}} {count}\n"
+            )
+        };
+        assert!(rendered.contains(&line("deny", 2)));
+        assert!(rendered.contains(&line("undecided", 1)));
+    }
+}

@@ -125,6 +125,8 @@ pub enum Reason {
     ApprovalExpired,
     /// An approval is needed and nobody can give one.
     NoApprover,
+    /// Too many requests wait already, or were made within the hour.
+    ApprovalLimit,
     /// The same call is being redeemed right now.
     InProgress,
     /// The call was sent and nobody knows what came of it.
@@ -141,7 +143,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::InjectionDetected,
         Self::HostNotAllowed,
         Self::UrlUnreadable,
@@ -157,6 +159,7 @@ impl Reason {
         Self::ApprovalDenied,
         Self::ApprovalExpired,
         Self::NoApprover,
+        Self::ApprovalLimit,
         Self::InProgress,
         Self::OutcomeUnknown,
         Self::TicketMismatch,
@@ -183,6 +186,7 @@ impl Reason {
             Self::ApprovalDenied => "approval_denied",
             Self::ApprovalExpired => "approval_expired",
             Self::NoApprover => "no_approver",
+            Self::ApprovalLimit => "approval_limit",
             Self::InProgress => "in_progress",
             Self::OutcomeUnknown => "outcome_unknown",
             Self::TicketMismatch => "ticket_mismatch",
@@ -231,6 +235,9 @@ impl Reason {
             Self::NoApprover => {
                 "This call needs an approval and no approver is configured. Retrying does not help."
             }
+            Self::ApprovalLimit => {
+                "Too many calls of this user or session wait for an approval. No request was made; repeat the call after some are answered."
+            }
             Self::InProgress => {
                 "The same call is being carried out. Repeat it in a moment to get its result."
             }
@@ -259,6 +266,7 @@ impl Reason {
             Self::ApprovalRequired
                 | Self::ApprovalPending
                 | Self::ApprovalExpired
+                | Self::ApprovalLimit
                 | Self::InProgress
                 | Self::Undecided
         )
@@ -308,6 +316,22 @@ pub struct Rewrite {
     pub edits: Vec<(Range<usize>, String)>,
     /// Why.
     pub finding: Finding,
+}
+
+impl Rewrite {
+    /// The text after the edits; `None` where an edit is not within it, cuts a character or overlaps another.
+    pub fn apply(&self, text: &str) -> Option<String> {
+        let mut out = String::with_capacity(text.len());
+        let mut done = 0;
+        for (range, replacement) in &self.edits {
+            out.push_str(text.get(done..range.start)?);
+            text.get(range.clone())?;
+            out.push_str(replacement);
+            done = range.end;
+        }
+        out.push_str(text.get(done..)?);
+        Some(out)
+    }
 }
 
 /// A call that needs a ticket.

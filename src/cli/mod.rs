@@ -3,14 +3,17 @@
 mod check;
 mod demo;
 mod eval;
+mod eval_import;
 mod output;
+mod overrides;
 mod serve;
 mod ticket;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-pub use output::{print, warn};
+pub use output::{is_styled, print, warn};
+pub use overrides::SetArgs;
 
 /// Inline guardrail proxy for AI agents, with a built-in eval mode.
 #[derive(Debug, Parser)]
@@ -48,7 +51,7 @@ pub enum Failure {
 
 impl From<crate::source::Problems> for Failure {
     fn from(problems: crate::source::Problems) -> Self {
-        Self::Input(problems.to_string())
+        Self::Input(problems.render(is_styled()))
     }
 }
 

@@ -1,12 +1,186 @@
 //! `holdpoint serve`.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::runtime::Runtime;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
 use super::Failure;
+use crate::serve::{self, Drained, Running};
+use crate::settings::{self, Overrides, Settings};
+use crate::{policy, source};
 
 /// Arguments of `holdpoint serve`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// The config file.
+    #[arg(long, value_name = "FILE", default_value = "holdpoint.yaml")]
+    config: PathBuf,
+    /// Where agents reach the proxy, in place of `listen.agents`.
+    #[arg(long, value_name = "ADDR")]
+    listen_agents: Option<SocketAddr>,
+    /// Where approvers reach the ticket API, in place of `listen.approvers`.
+    #[arg(long, value_name = "ADDR")]
+    listen_approvers: Option<SocketAddr>,
+    /// Where health and metrics are, in place of `listen.operations`.
+    #[arg(long, value_name = "ADDR")]
+    listen_operations: Option<SocketAddr>,
+    /// Another setting, such as `limits.concurrency=64`. May be repeated.
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
+    set: Vec<(String, String)>,
+    /// How log lines are written, to standard error.
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    log_format: LogFormat,
+    /// From which level on.
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    log_level: LevelFilter,
+}
 
-/// Runs the command.
-pub fn run(_args: &Args) -> Result<(), Failure> {
-    Err(Failure::Failed("not there yet".to_owned()))
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum LogFormat {
+    /// For people.
+    Text,
+    /// One object per line.
+    Json,
+}
+
+/// Runs the command until SIGTERM or SIGINT.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    log(args);
+    let checked = settings::read(&args.config, &overrides(args), &settings::environment())?;
+    let compiled = policy::read(&checked.settings.policy)?;
+    warn(args.log_format, &checked.warnings);
+    warn(args.log_format, &compiled.warnings);
+    let settings = Arc::new(checked.settings);
+    let policy = Arc::new(compiled.policy);
+    let stores = serve::open_stores(&settings)?;
+    let runtime =
+        Runtime::new().map_err(|error| Failure::Failed(format!("no runtime: {error}")))?;
+    runtime.block_on(async {
+        // Before the first request, so that none is cut by a signal's default action.
+        let mut signals =
+            Signals::new().map_err(|error| Failure::Failed(format!("no signals: {error}")))?;
+        let running = serve::start(Arc::clone(&settings), Arc::clone(&policy), stores).await?;
+        announce(&settings, &policy, &running);
+        signals.next().await;
+        tracing::info!(drain = ?settings.timeouts.drain, "stopping: no new requests");
+        tokio::select! {
+            drained = running.shutdown() => match drained {
+                Drained::Whole => tracing::info!("stopped: every request has ended"),
+                Drained::Cut => tracing::warn!("stopped: `timeouts.drain` ran out, requests were cut"),
+            },
+            () = signals.next() => tracing::warn!("stopped at the second signal, requests were cut"),
+        }
+        Ok(())
+    })
+}
+
+fn overrides(args: &Args) -> Overrides {
+    let listen = [
+        ("listen.agents", args.listen_agents),
+        ("listen.approvers", args.listen_approvers),
+        ("listen.operations", args.listen_operations),
+    ];
+    let given = listen
+        .into_iter()
+        .filter_map(|(key, address)| Some((key.to_owned(), address?.to_string())));
+    Overrides(given.chain(args.set.iter().cloned()).collect())
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    text.split_once('=')
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .ok_or_else(|| "write it as KEY=VALUE, such as limits.concurrency=64".to_owned())
+}
+
+/// Holdpoint's own lines only, and what libraries warn of: at finer levels those show headers and bodies.
+fn log(args: &Args) {
+    let filter = Targets::new()
+        .with_default(LevelFilter::WARN.min(args.log_level))
+        .with_target("holdpoint", args.log_level);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let registry = tracing_subscriber::registry().with(filter);
+    // An error means that a caller has set up logging already.
+    let _ = match args.log_format {
+        LogFormat::Text => registry.with(lines.with_ansi(false)).try_init(),
+        LogFormat::Json => registry.with(lines.json().flatten_event(true)).try_init(),
+    };
+}
+
+/// With their lines and carets for people, as log lines for machines.
+fn warn(format: LogFormat, warnings: &source::Problems) {
+    match format {
+        LogFormat::Text if warnings.0.is_empty() => {}
+        LogFormat::Text => super::warn(warnings.to_string().trim_end()),
+        LogFormat::Json => {
+            for warning in &warnings.0 {
+                tracing::warn!(help = warning.help, "{}", warning.message);
+            }
+        }
+    }
+}
+
+fn announce(settings: &Settings, policy: &policy::Policy, running: &Running) {
+    let addresses = running.addresses();
+    for route in &settings.routes {
+        tracing::info!(
+            route = route.name.as_str(),
+            prefix = route.prefix,
+            upstream = route.upstream.as_str(),
+            "route"
+        );
+    }
+    for (layer, mode) in &policy.modes.0 {
+        tracing::info!(layer = layer.as_str(), mode = mode.as_str(), "layer");
+    }
+    tracing::info!(address = %addresses.agents, "agents listener");
+    if let Some(address) = addresses.approvers {
+        tracing::info!(%address, "approvers listener");
+    }
+    tracing::info!(address = %addresses.operations, "operations listener");
+    tracing::info!(policy = policy.name, hash = %policy.hash, "ready");
+}
+
+/// SIGTERM and SIGINT.
+#[cfg(unix)]
+struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// Ctrl-C.
+#[cfg(not(unix))]
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self)
+    }
+
+    async fn next(&mut self) {
+        let _ = tokio::signal::ctrl_c().await;
+    }
 }

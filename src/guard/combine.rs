@@ -41,7 +41,10 @@ fn merged(mut into: Rewrite, other: &Rewrite) -> Rewrite {
 
 /// A text cannot be held and a call cannot be rewritten: a layer that says so could not decide.
 pub(super) fn fitting(layer: LayerId, item: &Item, verdict: Verdict) -> Verdict {
-    let call = matches!(item, Item::ToolCall(_) | Item::Egress(_));
+    let call = matches!(
+        item,
+        Item::ToolCall(_) | Item::Unreadable(_) | Item::Egress(_)
+    );
     let fits = match verdict {
         Verdict::Allow | Verdict::Deny(_) => true,
         Verdict::Rewrite(_) => !call,

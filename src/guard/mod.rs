@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::BoxFuture;
 pub use settle::{Claim, Outcome, Receipt, Settlement, Settler};
 
-use crate::item::{Exchange, Item, Located, RouteKind, ToolCall};
+use crate::item::{Exchange, Item, Located, RouteKind, ToolCall, UnreadableCall};
 use crate::layers::{Context, LAYERS, Layer};
 use crate::names::{RouteName, RuleId, ToolName};
 use crate::policy::{ExecutesAt, Modes, Policy, PolicyHash};
@@ -200,16 +200,24 @@ impl Guard {
             }
             decision.rulings.push(ruling);
         }
-        for observer in &self.observers {
-            observer
-                .decided(exchange, &decision)
-                .await
-                .map_err(|cause| Undecided {
-                    layer: LayerId::Tickets,
-                    cause: format!("the decision could not be recorded: {cause}"),
-                })?;
+        if let Err(cause) = self.tell(exchange, &decision).await {
+            // Nothing was sent: the approvals stay good.
+            for (_, claim) in decision.claims.drain(..) {
+                claim.finish(Outcome::NotSent).await?;
+            }
+            return Err(Undecided {
+                layer: LayerId::Tickets,
+                cause: format!("the decision could not be recorded: {cause}"),
+            });
         }
         Ok(decision)
+    }
+
+    async fn tell(&self, exchange: &Exchange, decision: &Decision) -> Result<(), String> {
+        for observer in &self.observers {
+            observer.decided(exchange, decision).await?;
+        }
+        Ok(())
     }
 
     fn context<'a>(&'a self, exchange: &'a Exchange, located: &'a Located) -> Context<'a> {
@@ -221,12 +229,13 @@ impl Guard {
             };
         };
         let rule = self.policy.rule_for(&call.tool);
-        let declared = rule.and_then(|rule| rule.executes_at.as_ref());
-        let executes_here = match (declared, self.venues.0.get(&call.tool)) {
-            (Some(ExecutesAt::Route(route)), _) | (None, Some(route)) => *route == exchange.route,
-            (Some(ExecutesAt::Agent), _) => exchange.kind == RouteKind::Model,
-            (None, None) => true,
-        };
+        // What a tool backend gets it carries out; a model's proposal is carried out by the agent, or on a tool's own route.
+        let executes_here = exchange.kind != RouteKind::Model
+            || match rule.and_then(|rule| rule.executes_at.as_ref()) {
+                Some(ExecutesAt::Agent) => true,
+                Some(ExecutesAt::Route(_)) => false,
+                None => !self.venues.0.contains_key(&call.tool),
+            };
         Context {
             exchange,
             rule,
@@ -235,6 +244,13 @@ impl Guard {
     }
 
     async fn judge(&self, located: &Located, context: &Context<'_>) -> Ruling {
+        if let Item::Unreadable(call) = &located.item {
+            return Ruling {
+                place: located.place.clone(),
+                verdict: Verdict::Deny(unreadable(call)),
+                opinions: Vec::new(),
+            };
+        }
         let mut opinions = Vec::new();
         let mut denied = false;
         for (mode, layer) in &self.layers {
@@ -299,6 +315,17 @@ async fn ask(layer: &dyn Layer, located: &Located, context: &Context<'_>) -> Ver
     }
 }
 
+/// Not a layer's opinion: it holds with every layer off. It stands under the layer that binds arguments.
+fn unreadable(call: &UnreadableCall) -> Finding {
+    Finding {
+        layer: LayerId::Tickets,
+        rule: RuleId::from("guard.unreadable"),
+        reason: Reason::ArgumentsUnreadable,
+        argument: None,
+        detail: Cow::Owned(call.cause.clone()),
+    }
+}
+
 /// A failure is a refusal: no layer can fail open.
 fn refused(layer: LayerId, undecided: &Undecided) -> Finding {
     tracing::error!(layer = layer.as_str(), cause = %undecided.cause, "a layer could not decide");
@@ -308,5 +335,69 @@ fn refused(layer: LayerId, undecided: &Undecided) -> Finding {
         reason: Reason::Undecided,
         argument: None,
         detail: Cow::Owned(undecided.cause.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::item::{Leg, Place};
+    use crate::names::{SessionKey, UpstreamName};
+    use crate::policy::{InjectionPolicy, Thresholds};
+    use crate::principal::{Principal, Session};
+
+    fn policy() -> Policy {
+        Policy {
+            name: "test".to_owned(),
+            hash: PolicyHash(Arc::from("0")),
+            modes: Modes::none(),
+            lists: HashMap::new(),
+            lookups: HashMap::new(),
+            tools: Vec::new(),
+            egress: None,
+            injection: InjectionPolicy {
+                default: Thresholds {
+                    redact: None,
+                    block: None,
+                },
+                tools: Vec::new(),
+            },
+        }
+    }
+
+    #[tokio::test]
+    async fn a_call_that_cannot_be_read_is_refused_with_every_layer_off() {
+        let guard = Guard::new(Arc::new(policy()), &Modes::none(), Parts::default()).unwrap();
+        let principal = Principal {
+            tenant: Arc::from("t"),
+            issuer: Arc::from("config"),
+            subject: Arc::from("s"),
+            agent: Arc::from("a"),
+            scopes: std::collections::BTreeSet::new(),
+        };
+        let item = Item::Unreadable(UnreadableCall {
+            tool: ToolName::from("pay"),
+            call_id: None,
+            cause: "duplicate key".to_owned(),
+        });
+        let exchange = Exchange {
+            leg: Leg::ToAgent,
+            route: RouteName::from("r"),
+            kind: RouteKind::Model,
+            upstream: UpstreamName::from("u"),
+            session: Arc::new(Session {
+                key: Some(SessionKey::from("k")),
+                principal: Arc::new(principal),
+            }),
+            items: vec![Located {
+                place: Place::default(),
+                item,
+            }],
+        };
+        let decision = guard.decide(&exchange).await.unwrap();
+        let Verdict::Deny(finding) = &decision.rulings[0].verdict else {
+            panic!("a denial")
+        };
+        assert_eq!(finding.reason, Reason::ArgumentsUnreadable);
     }
 }

@@ -64,4 +64,5 @@ pub const LAYERS: &[LayerDef] = &[
     recipients::RECIPIENTS,
     ownership::OWNERSHIP,
     injection::INJECTION,
+    tickets::TICKETS,
 ];

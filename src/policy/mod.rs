@@ -1,7 +1,13 @@
 //! What an operator wrote, and what of it can run.
 
+mod against;
+mod compile;
 mod model;
+mod schema;
 mod selector;
 
+pub use against::check_against;
+pub use compile::{Checked, check, load, parse, read};
 pub use model::*;
+pub use schema::schema;
 pub use selector::Selector;

@@ -76,7 +76,7 @@ impl Policy {
 /// What a list allows. A list may have several kinds of entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct List {
-    /// Exact hosts, A-label lower case, no trailing dot.
+    /// Exact hosts, A-label lower case, no trailing dot, IPv6 in brackets; with `:port` where it is not the scheme's own.
     pub hosts: HashSet<String>,
     /// `*.example.com` entries as `example.com`: any name strictly below it.
     pub host_suffixes: Vec<String>,

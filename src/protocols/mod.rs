@@ -1,5 +1,9 @@
 //! Wire protocols. An adapter finds the items in a message and writes the rulings back. It never judges.
 
+pub mod http_tools;
+pub mod note;
+pub mod openai_chat;
+
 use bytes::Bytes;
 use http::StatusCode;
 
@@ -9,7 +13,7 @@ use crate::verdict::{Hold, Reason};
 use crate::wire::json::Document;
 
 /// A request, whole, decoded and bounded.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Request {
     /// Method, URI and headers as they came; the URI's path is below the route's prefix.
     pub parts: http::request::Parts,

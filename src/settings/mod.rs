@@ -2,5 +2,9 @@
 //! file, the environment and flags.
 
 mod model;
+mod open;
+mod read;
 
 pub use model::*;
+pub use open::SqlStores;
+pub use read::{Checked, Environment, Overrides, environment, load, read};

@@ -1,4 +1,7 @@
-//! Bytes: strict JSON with positions, splicing, bounded and decoded bodies.
+//! Bytes: strict JSON with positions, splicing, server-sent events, bounded and decoded bodies.
 
+pub mod body;
 pub mod json;
+pub mod media;
 pub mod splice;
+pub mod sse;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::json::{Document, Node};
+use super::json::{Document, Member, Node};
 
 /// Edits over one document, applied at once.
 #[derive(Debug)]
@@ -24,7 +24,12 @@ impl<'d> Splice<'d> {
 
     /// Replaces one value by JSON text. Values must not overlap.
     pub fn replace(&mut self, node: &Node, json: impl Into<Vec<u8>>) {
-        self.edits.push((node.span.clone(), json.into()));
+        self.replace_span(node.span.clone(), json);
+    }
+
+    /// Replaces the bytes of one key or value by JSON text.
+    pub fn replace_span(&mut self, span: Range<usize>, json: impl Into<Vec<u8>>) {
+        self.edits.push((span, json.into()));
     }
 
     /// Replaces one value by a string.
@@ -51,14 +56,34 @@ impl<'d> Splice<'d> {
         self.replace(array, json);
     }
 
-    /// Removes members of an object. The object must not be edited otherwise: members that stay keep their bytes.
+    /// Removes elements of an array. What stays keeps its bytes and may be edited itself.
+    pub fn remove_elements(&mut self, array: &Node, remove: impl Fn(usize) -> bool) {
+        let elements = array.elements().iter().enumerate();
+        self.remove(
+            array.span.start + 1,
+            elements.map(|(index, element)| (element.span.clone(), remove(index))),
+        );
+    }
+
+    /// Removes members of an object. What stays keeps its bytes and may be edited itself.
     pub fn remove_members(&mut self, object: &Node, remove: impl Fn(&str) -> bool) {
-        let members = object.members();
-        let mut previous_end = object.span.start + 1;
+        let members = object.members().iter();
+        self.remove(
+            object.span.start + 1,
+            members.map(|member| {
+                let span = member.key_span.start..member.value.span.end;
+                (span, remove(&member.key))
+            }),
+        );
+    }
+
+    /// Removes parts of a list that opens at `start`, each with the comma that it needs no more.
+    fn remove(&mut self, start: usize, parts: impl Iterator<Item = (Range<usize>, bool)>) {
+        let mut previous_end = start;
         let mut kept_before = false;
         let mut removed_since: Option<usize> = None;
-        for member in members {
-            if remove(&member.key) {
+        for (span, remove) in parts {
+            if remove {
                 removed_since.get_or_insert(previous_end);
             } else {
                 if let Some(from) = removed_since.take() {
@@ -67,15 +92,24 @@ impl<'d> Splice<'d> {
                     } else {
                         Vec::new()
                     };
-                    self.edits.push((from..member.key_span.start, comma));
+                    self.edits.push((from..span.start, comma));
                 }
                 kept_before = true;
             }
-            previous_end = member.value.span.end;
+            previous_end = span.end;
         }
         if let Some(from) = removed_since {
             self.edits.push((from..previous_end, Vec::new()));
         }
+    }
+
+    /// Replaces one member of an object, key and value.
+    pub fn replace_member(&mut self, member: &Member, key: &str, json: &[u8]) {
+        let mut text = quote(key);
+        text.push(b':');
+        text.extend_from_slice(json);
+        let span = member.key_span.start..member.value.span.end;
+        self.edits.push((span, text));
     }
 
     /// Adds a member at the end of an object. At most once per object.
@@ -162,6 +196,33 @@ mod tests {
             });
             assert_eq!(edited, left);
         }
+    }
+
+    #[test]
+    fn elements_go_with_their_comma_and_the_rest_may_be_edited() {
+        let text = r#"[ {"i":0} , {"i":1},{"i":2} ]"#;
+        for (removed, left) in [
+            (&[0][..], r#"[{"i":9},{"i":9} ]"#),
+            (&[1], r#"[ {"i":9},{"i":9} ]"#),
+            (&[2], r#"[ {"i":9} , {"i":9} ]"#),
+            (&[0, 2], r#"[{"i":9} ]"#),
+            (&[0, 1, 2], "[ ]"),
+        ] {
+            let edited = edit(text, |splice, root| {
+                splice.remove_elements(root, |i| removed.contains(&i));
+                for (i, element) in root.elements().iter().enumerate() {
+                    if !removed.contains(&i) {
+                        splice.replace(element.get("i").unwrap(), "9");
+                    }
+                }
+            });
+            assert_eq!(edited, left);
+        }
+        let edited = edit(r#"{"a":[1], "b":2}"#, |splice, root| {
+            splice.replace_member(&root.members()[0], "c", b"null");
+            splice.remove_members(root, |key| key == "b");
+        });
+        assert_eq!(edited, r#"{"c":null}"#);
     }
 
     #[test]

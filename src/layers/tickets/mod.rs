@@ -1,19 +1,100 @@
 //! The tickets layer: says which calls need a ticket, and settles them.
+//!
+//! The layer itself is pure. Tickets are asked for, claimed and replayed by the settler, which the guard calls only for a
+//! call that takes effect where it stands, only after every other layer, and only where the layer is enforced.
 
+mod settle;
+pub mod show;
+mod summary;
+
+use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::guard::Settler;
-use crate::policy::Policy;
-use crate::source::{Problem, Problems};
-use crate::store::Stores;
+use futures_util::future::BoxFuture;
 
-/// What settles held calls.
-///
-/// # Errors
-/// No ticket store is configured.
-pub fn settler(_policy: &Arc<Policy>, stores: &Stores) -> Result<Arc<dyn Settler>, Problems> {
-    let _ = stores.tickets.as_ref();
-    Err(Problem::new("the layer `tickets` needs a ticket store")
-        .help("set `tickets.store` in the config")
-        .into())
+pub use self::settle::settler;
+use super::{Context, Layer, LayerDef};
+use crate::item::{Item, Located};
+use crate::names::RuleId;
+use crate::policy::Gate;
+use crate::store::tickets::digest::{NotBindable, bindable};
+use crate::verdict::{Finding, Hold, LayerId, Reason, Undecided, Verdict};
+
+/// The layer's entry in the registry.
+pub const TICKETS: LayerDef = LayerDef {
+    id: LayerId::Tickets,
+    doc: "Calls that change something need a person's permission, for that exact call and once",
+    build: |_, _| Ok(Arc::new(Tickets)),
+};
+
+/// Who answers for a call that no ticket rule describes.
+const DEFAULT_GATE: Gate = Gate::Approve;
+
+/// How long such a request lives.
+const DEFAULT_TTL: Duration = Duration::from_mins(15);
+
+/// Rule id of calls to tools that the policy does not describe.
+const UNDESCRIBED: &str = "undescribed";
+
+struct Tickets;
+
+/// The id of the rule that makes the call need a ticket; `None`: it needs none.
+fn gating_rule(context: &Context<'_>) -> Option<RuleId> {
+    match context.rule {
+        Some(rule) => rule.ticket.as_ref().map(|ticket| ticket.id.clone()),
+        None => Some(RuleId::from(UNDESCRIBED)),
+    }
+}
+
+impl Layer for Tickets {
+    fn id(&self) -> LayerId {
+        LayerId::Tickets
+    }
+
+    /// A proposal is reached where it is executed, not where it is made.
+    fn reaches(&self, item: &Located, context: &Context<'_>) -> bool {
+        matches!(item.item, Item::ToolCall(_))
+            && context.executes_here
+            && gating_rule(context).is_some()
+    }
+
+    fn judge<'a>(
+        &'a self,
+        item: &'a Located,
+        context: &'a Context<'a>,
+    ) -> BoxFuture<'a, Result<Verdict, Undecided>> {
+        Box::pin(std::future::ready(Ok(judge(item, context))))
+    }
+}
+
+fn judge(item: &Located, context: &Context<'_>) -> Verdict {
+    let (Item::ToolCall(call), Some(rule)) = (&item.item, gating_rule(context)) else {
+        return Verdict::Allow;
+    };
+    if let Err(obstacle) = bindable(&call.args) {
+        return Verdict::Deny(not_bindable(rule, obstacle));
+    }
+    Verdict::Hold(Hold {
+        ticket: None,
+        summary: None,
+        expires_at: None,
+        finding: Finding {
+            layer: LayerId::Tickets,
+            rule,
+            reason: Reason::ApprovalRequired,
+            argument: None,
+            detail: Cow::Borrowed("the call needs a ticket"),
+        },
+    })
+}
+
+fn not_bindable(rule: RuleId, obstacle: NotBindable) -> Finding {
+    Finding {
+        layer: LayerId::Tickets,
+        rule,
+        reason: Reason::ArgumentsNotBindable,
+        argument: None,
+        detail: Cow::Owned(obstacle.to_string()),
+    }
 }

@@ -72,6 +72,22 @@ pub fn open_with(path: &Path, limits: Limits) -> Result<Arc<dyn ReadOnlySql>, Sq
     }))
 }
 
+/// One locked-down connection, for a caller that runs its statements in its own thread: eval's judge. Not proved yet: that is
+/// what [`prove_read_only`] is for. `wait` is how long it waits for a lock.
+///
+/// # Errors
+/// [`SqlError::Open`] where there is no such file or it is no database.
+pub fn connect(path: &Path, wait: Duration) -> Result<Connection, SqlError> {
+    let failed = |error: rusqlite::Error| SqlError::Open {
+        database: path.display().to_string(),
+        cause: error.to_string(),
+    };
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
+    lock_down(&mut connection, wait).map_err(failed)?;
+    Ok(connection)
+}
+
 struct Sqlite {
     database: Arc<Database>,
     permits: Arc<Semaphore>,
@@ -120,13 +136,7 @@ impl Database {
     }
 
     fn connect(&self) -> Result<Connection, SqlError> {
-        let failed = |error: rusqlite::Error| SqlError::Open {
-            database: self.name(),
-            cause: error.to_string(),
-        };
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let mut connection = Connection::open_with_flags(&self.path, flags).map_err(failed)?;
-        lock_down(&mut connection, self.limits.time).map_err(failed)?;
+        let connection = connect(&self.path, self.limits.time)?;
         prove_read_only(&connection, &self.name())?;
         Ok(connection)
     }

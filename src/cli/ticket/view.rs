@@ -1,0 +1,210 @@
+//! Tickets on a terminal. Whatever an agent or a tool wrote is escaped.
+
+use comfy_table::Table;
+use comfy_table::presets::NOTHING;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::cli::{Failure, print};
+use crate::layers::tickets::show::{escape, leaves, shorten, visible_json};
+use crate::policy::Gate;
+use crate::store::tickets::{Ticket, TicketState};
+
+/// Digits of a digest where the whole one has no room.
+const SHORT_DIGEST: usize = 12;
+
+fn table() -> Table {
+    let mut table = Table::new();
+    table.load_style(NOTHING);
+    table
+}
+
+fn lines(table: &Table) -> String {
+    let lines: Vec<_> = table
+        .lines()
+        .map(|line| line.trim_end().to_owned())
+        .collect();
+    lines.join("\n")
+}
+
+fn short_digest(ticket: &Ticket) -> String {
+    ticket
+        .digest
+        .to_string()
+        .chars()
+        .take(SHORT_DIGEST)
+        .collect()
+}
+
+/// Prints a value as JSON that is safe for a terminal.
+pub(super) fn json(value: &impl Serialize) -> Result<(), Failure> {
+    let json = serde_json::to_string_pretty(value)
+        .map_err(|error| Failure::Failed(format!("error: cannot write JSON: {error}")))?;
+    print(visible_json(&json));
+    Ok(())
+}
+
+/// One line per ticket.
+pub(super) fn list(tickets: &[Ticket]) -> String {
+    if tickets.is_empty() {
+        return "no tickets".to_owned();
+    }
+    let mut table = table();
+    table.set_header(["TICKET", "STATE", "FOR", "ASKS", "EXPIRES", "DIGEST"]);
+    for ticket in tickets {
+        table.add_row([
+            ticket.id.to_string(),
+            ticket.state.to_string(),
+            shorten(&ticket.principal.subject),
+            ticket.summary.clone(),
+            ticket.expires_at.strftime("%Y-%m-%d %H:%M:%SZ").to_string(),
+            short_digest(ticket),
+        ]);
+    }
+    lines(&table)
+}
+
+/// What is known of one ticket, every argument included.
+pub(super) fn show(ticket: &Ticket, full: bool) -> String {
+    let mut table = table();
+    for (name, value) in facts(ticket) {
+        table.add_row([name.to_owned(), value]);
+    }
+    let value: Value = serde_json::from_str(ticket.arguments.get()).unwrap_or_default();
+    let arguments = leaves(&value);
+    table.add_row([
+        "arguments".to_owned(),
+        format!("{} in all", arguments.len()),
+    ]);
+    for (at, text) in arguments {
+        let text = if full { escape(&text) } else { shorten(&text) };
+        table.add_row([format!("  {}", escape(&at)), text]);
+    }
+    lines(&table)
+}
+
+fn facts(ticket: &Ticket) -> Vec<(&'static str, String)> {
+    let mut facts = vec![
+        ("ticket", ticket.id.to_string()),
+        ("state", ticket.state.to_string()),
+        ("asks", ticket.summary.clone()),
+        ("permits", permits(ticket)),
+        (
+            "tool",
+            format!(
+                "{} at {} (route {})",
+                escape(ticket.tool.as_str()),
+                escape(ticket.upstream.as_str()),
+                escape(ticket.route.as_str())
+            ),
+        ),
+        ("for", requester(ticket)),
+        ("needs", needs(ticket)),
+        (
+            "because",
+            format!("{}: {} (rule {})", ticket.layer, ticket.reason, ticket.rule),
+        ),
+        ("policy", ticket.policy.to_string()),
+        ("digest", ticket.digest.to_string()),
+        ("asked", ticket.created_at.to_string()),
+        ("expires", ticket.expires_at.to_string()),
+    ];
+    if let Some(answered) = &ticket.answered {
+        let comment = answered
+            .comment
+            .as_deref()
+            .map(|text| format!(", \"{}\"", shorten(text)));
+        let text = format!(
+            "{} at {}{}",
+            escape(&answered.by),
+            answered.at,
+            comment.unwrap_or_default()
+        );
+        facts.push(("answered", text));
+    }
+    if let Some(completed) = &ticket.completed {
+        let kind = completed
+            .content_type
+            .as_deref()
+            .unwrap_or("no content type");
+        facts.push((
+            "outcome",
+            format!(
+                "status {}, {}, {} bytes, sha256 {}, at {}",
+                completed.status,
+                shorten(kind),
+                completed.length,
+                completed.sha256,
+                completed.at
+            ),
+        ));
+    }
+    if let Some(earlier) = &ticket.earlier {
+        facts.push((
+            "earlier",
+            format!(
+                "the identical call was asked for at {} as {} and is {}",
+                earlier.created_at, earlier.id, earlier.state
+            ),
+        ));
+    }
+    facts
+}
+
+fn requester(ticket: &Ticket) -> String {
+    let principal = &ticket.principal;
+    let session = match &ticket.session {
+        Some(session) => format!("session {}", shorten(session.as_str())),
+        None => "no session".to_owned(),
+    };
+    format!(
+        "{} (issuer {}, tenant {}), agent {}, {session}",
+        shorten(&principal.subject),
+        shorten(&principal.issuer),
+        shorten(&principal.tenant),
+        shorten(&principal.agent)
+    )
+}
+
+fn needs(ticket: &Ticket) -> String {
+    let role = ticket
+        .role
+        .as_ref()
+        .map(|role| format!(" with the role {}", escape(role)))
+        .unwrap_or_default();
+    match ticket.gate {
+        Gate::Confirm => format!("the user's own confirmation{role}"),
+        Gate::Approve => format!("somebody else's approval{role}"),
+    }
+}
+
+/// What the ticket permits, and until when.
+fn permits(ticket: &Ticket) -> String {
+    let until = ticket.expires_at;
+    match ticket.state {
+        TicketState::Requested => {
+            format!("nothing yet; approved: this exact call, once, until {until}")
+        }
+        TicketState::Approved => format!("this exact call, once, until {until}"),
+        TicketState::Redeeming => "nothing more: the call is on its way".to_owned(),
+        TicketState::Succeeded | TicketState::Failed => {
+            "nothing more: the call was carried out; repeats get its receipt".to_owned()
+        }
+        TicketState::Unknown => {
+            "nothing more: the call was sent and its outcome is unknown".to_owned()
+        }
+        TicketState::Denied | TicketState::Expired | TicketState::Cancelled => "nothing".to_owned(),
+    }
+}
+
+/// What an answer did.
+pub(super) fn answered(ticket: &Ticket) -> String {
+    format!(
+        "{} {} (digest {}): {}\npermits {}",
+        ticket.state,
+        ticket.id,
+        short_digest(ticket),
+        ticket.summary,
+        permits(ticket)
+    )
+}

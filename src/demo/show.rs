@@ -1,0 +1,138 @@
+//! What the demo prints.
+
+use std::path::Path;
+
+use super::agent::{Answer, Happening};
+use super::scenes::Scene;
+use crate::policy::Policy;
+use crate::serve::Addresses;
+use crate::store::sql::{ReadOnlySql, SqlError, SqlValue};
+use crate::verdict::LayerId;
+
+/// More of a text than this is cut for the eye.
+const WIDTH: usize = 150;
+
+type Print<'a> = &'a mut dyn FnMut(&str);
+
+pub(super) fn opening(print: Print<'_>, policy: &Policy, file: Option<&Path>) {
+    let modes: Vec<String> = LayerId::ALL
+        .into_iter()
+        .map(|layer| format!("{layer} {}", policy.modes.of(layer).as_str()))
+        .collect();
+    let file = file.map_or("policies/demo.yaml (embedded)".to_owned(), |f| {
+        f.display().to_string()
+    });
+    print(
+        "Holdpoint demo: an agent, a gullible model, a shop with a real database, and the proxy between them.",
+    );
+    print(&format!("Policy {file}: {}", modes.join(", ")));
+    print("");
+}
+
+pub(super) fn scene(
+    print: Print<'_>,
+    number: usize,
+    scene: &Scene,
+    happenings: &[Happening],
+    verdicts: &[String],
+) {
+    print(&format!("{number}. {}", scene.title));
+    print(&format!("   user      {}", scene.user));
+    for happening in happenings {
+        match happening {
+            Happening::Said(text) => print(&format!("   model     says: {}", short(text))),
+            Happening::Called { tool, args } => {
+                print(&format!(
+                    "   model     calls {tool} {}",
+                    short(&args.to_string())
+                ));
+            }
+            Happening::Answered { status, body, .. } => {
+                print(&format!("   tool      {status}: {}", short(body)));
+            }
+        }
+    }
+    self::verdicts(print, verdicts);
+}
+
+pub(super) fn verdicts(print: Print<'_>, lines: &[String]) {
+    for line in lines {
+        print(&format!("   guard     {line}"));
+    }
+}
+
+pub(super) fn repeated(print: Print<'_>, tool: &str, answer: &Answer) {
+    let how = if answer.replayed {
+        " (stored receipt, nothing sent)"
+    } else {
+        ""
+    };
+    print(&format!(
+        "   agent     repeats {tool}: {}{how}: {}",
+        answer.status,
+        short(&answer.body)
+    ));
+}
+
+/// Counts what matters, over a connection that cannot write.
+pub(super) async fn database(print: Print<'_>, judge: &dyn ReadOnlySql) -> Result<(), SqlError> {
+    const STATE: &str = "SELECT (SELECT count(*) FROM refunds), (SELECT group_concat(order_id || ' ' || amount, '; ') FROM refunds), \
+         (SELECT count(*) FROM emails), (SELECT group_concat(recipient, '; ') FROM emails)";
+    let rows = judge.query(STATE, Vec::new()).await?;
+    let cells: Vec<String> = rows.rows.into_iter().flatten().map(cell).collect();
+    if let [refunds, refunded, emails, recipients] = cells.as_slice() {
+        print(&format!(
+            "   database  refunds: {refunds}{}, emails: {emails}{}",
+            within(refunded),
+            within(recipients)
+        ));
+    }
+    print("");
+    Ok(())
+}
+
+fn cell(value: SqlValue) -> String {
+    match value {
+        SqlValue::Integer(n) => n.to_string(),
+        SqlValue::Text(text) => text,
+        _ => String::new(),
+    }
+}
+
+fn within(text: &str) -> String {
+    if text.is_empty() {
+        String::new()
+    } else {
+        format!(" ({text})")
+    }
+}
+
+pub(super) fn by_hand(print: Print<'_>, at: Addresses, key: &str, database: &Path) {
+    let agents = at.agents;
+    print("Try it by hand, in another terminal:");
+    print(&format!("   curl -i http://{agents}/shop/orders/A-1001"));
+    print(&format!("   curl -i http://{agents}/shop/orders/B-2002"));
+    print(&format!(
+        "   curl -i http://{agents}/shop/orders/A-1001/refunds -H 'content-type: application/json' -d '{{\"amount\":\"5.00\"}}'"
+    ));
+    print(&format!(
+        "   curl -N http://{agents}/openai/v1/chat/completions -H 'content-type: application/json' -d '{{\"model\":\"demo\",\"stream\":true,\"messages\":[{{\"role\":\"user\",\"content\":\"Refund order B-2002\"}}]}}'"
+    ));
+    if let Some(approvers) = at.approvers {
+        print(&format!(
+            "   curl http://{approvers}/v1/tickets -H 'authorization: Bearer {key}'"
+        ));
+    }
+    print(&format!("   curl http://{}/metrics", at.operations));
+    print(&format!("The shop's database: {}", database.display()));
+    print("Stop with ctrl-c.");
+}
+
+fn short(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.chars().count() <= WIDTH {
+        return line;
+    }
+    let head: String = line.chars().take(WIDTH).collect();
+    format!("{head}...")
+}

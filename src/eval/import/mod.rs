@@ -1,0 +1,3 @@
+//! Importers: public recordings become suites that `eval run` executes.
+
+pub mod agentdojo;

@@ -1,0 +1,284 @@
+//! The other side of the proxy in a trial: the recorded model and the tools of the world, as one in-process upstream.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::{Response, StatusCode, header};
+use serde_json::Value;
+
+use super::{MODEL, Reading, chat, common};
+use crate::eval::case::{Call, Case, Cause, OutputPart, Step};
+use crate::eval::sql::Bindings;
+use crate::eval::suite::Suite;
+use crate::eval::world::World;
+use crate::guard::Cleared;
+use crate::names::UpstreamName;
+use crate::proxy::{Body, Upstream, UpstreamError, full};
+
+/// The recorded model and the world of one trial.
+#[derive(Clone)]
+pub(super) struct Stage(Arc<Inner>);
+
+struct Inner {
+    suite: Arc<Suite>,
+    case: Arc<Case>,
+    reading: Reading,
+    stream: bool,
+    state: Mutex<State>,
+}
+
+struct State {
+    world: World,
+    /// The step that the model answers with; `None`: it only listens.
+    turn: Option<usize>,
+    /// The call that is being carried out.
+    current: Option<String>,
+    /// Outputs as the tools gave them, by call.
+    given: HashMap<String, String>,
+    /// Outputs as the model last read them, by call.
+    shown: HashMap<String, String>,
+    /// Whether the tool did what the call asked, by call.
+    done: HashMap<String, bool>,
+    /// What broke in the harness itself.
+    fault: Option<String>,
+}
+
+impl Stage {
+    pub(super) fn new(
+        suite: Arc<Suite>,
+        case: Arc<Case>,
+        reading: Reading,
+        stream: bool,
+        world: World,
+    ) -> Self {
+        let state = State {
+            world,
+            turn: None,
+            current: None,
+            given: HashMap::new(),
+            shown: HashMap::new(),
+            done: HashMap::new(),
+            fault: None,
+        };
+        Self(Arc::new(Inner {
+            suite,
+            case,
+            reading,
+            stream,
+            state: Mutex::new(state),
+        }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets which step the model answers with.
+    pub(super) fn turn(&self, step: Option<usize>) {
+        self.state().turn = step;
+    }
+
+    /// Sets which call is carried out next.
+    pub(super) fn carry_out(&self, call: Option<&str>) {
+        self.state().current = call.map(str::to_owned);
+    }
+
+    /// The call that is being carried out.
+    pub(super) fn current(&self) -> Option<String> {
+        self.state().current.clone()
+    }
+
+    /// Whether the tool did what the call asked; `None`: it was never carried out.
+    pub(super) fn done(&self, call: &str) -> Option<bool> {
+        self.state().done.get(call).copied()
+    }
+
+    /// A receipt was given back in place of carrying the call out.
+    pub(super) fn replayed(&self, call: &str, text: &str) {
+        let mut state = self.state();
+        state.given.insert(call.to_owned(), text.to_owned());
+        state.done.insert(call.to_owned(), true);
+    }
+
+    /// What broke in the harness, if anything.
+    pub(super) fn fault(&self) -> Option<String> {
+        self.state().fault.clone()
+    }
+
+    /// The calls that the model makes in a step.
+    pub(super) fn proposed(&self, step: usize) -> Vec<&Call> {
+        let Some(Step::Model { calls, .. }) = self.0.case.steps.get(step) else {
+            return Vec::new();
+        };
+        let state = self.state();
+        calls
+            .iter()
+            .filter(|call| state.proposes(call, self.0.reading))
+            .collect()
+    }
+
+    /// What the task is made from and did not reach the model.
+    pub(super) fn lost(&self) -> Vec<OutputPart> {
+        let state = self.state();
+        let uses = self.0.case.expect.uses.iter();
+        uses.filter(|part| !state.intact(part)).cloned().collect()
+    }
+
+    fn answer(&self, body: &Bytes) -> Response<Body> {
+        if let Err(cause) = self.listen(body) {
+            self.state().fault.get_or_insert(cause);
+        }
+        let turn = self.state().turn;
+        let answer = match turn {
+            None => chat::Answer::default(),
+            Some(step) => {
+                let say = match self.0.case.steps.get(step) {
+                    Some(Step::Model { say, .. }) => say.as_ref(),
+                    _ => None,
+                };
+                chat::Answer::recorded(say, self.proposed(step).into_iter())
+            }
+        };
+        if self.0.stream {
+            respond(StatusCode::OK, "text/event-stream", answer.streamed())
+        } else {
+            respond(StatusCode::OK, "application/json", answer.whole())
+        }
+    }
+
+    /// Takes in the tool outputs that the request shows.
+    fn listen(&self, body: &Bytes) -> Result<(), String> {
+        let request: Value = serde_json::from_slice(body)
+            .map_err(|error| format!("the proxy sent the model no JSON: {error}"))?;
+        let messages = request.get("messages").and_then(Value::as_array);
+        let mut state = self.state();
+        for message in messages.into_iter().flatten() {
+            let text = |key| message.get(key).and_then(Value::as_str);
+            if let (Some("tool"), Some(call), Some(content)) =
+                (text("role"), text("tool_call_id"), text("content"))
+            {
+                state.shown.insert(call.to_owned(), content.to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    fn run(&self, path: &str, body: &Bytes) -> Response<Body> {
+        match self.carried_out(path, body) {
+            Ok(answer) => {
+                let status = if answer.ok {
+                    StatusCode::OK
+                } else {
+                    StatusCode::UNPROCESSABLE_ENTITY
+                };
+                respond(status, "text/plain; charset=utf-8", answer.text)
+            }
+            Err(cause) => {
+                self.state().fault.get_or_insert(cause);
+                respond(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "text/plain",
+                    "the world failed",
+                )
+            }
+        }
+    }
+
+    fn carried_out(&self, path: &str, body: &Bytes) -> Result<crate::eval::world::Answer, String> {
+        let Inner { suite, case, .. } = &*self.0;
+        let args: Value = serde_json::from_slice(body)
+            .map_err(|error| format!("the proxy sent a tool no JSON: {error}"))?;
+        let mut state = self.state();
+        let id = state
+            .current
+            .clone()
+            .ok_or("a tool was called out of turn")?;
+        let call = case
+            .calls()
+            .find(|call| call.id == id)
+            .ok_or("a tool was called out of turn")?;
+        let named = percent_encoding::percent_decode_str(path.trim_start_matches('/'));
+        if named.decode_utf8_lossy() != call.tool.as_str() {
+            return Err(format!(
+                "the call `{id}` came to another tool than `{}`",
+                call.tool
+            ));
+        }
+        let tool = suite
+            .tools
+            .get(&call.tool)
+            .ok_or("an unknown tool was called")?;
+        let answer = if call.failed {
+            crate::eval::world::Answer {
+                ok: false,
+                text: call
+                    .output
+                    .clone()
+                    .unwrap_or_else(|| "the tool failed".to_owned()),
+            }
+        } else {
+            let none = Value::Null;
+            let given = tool.args.iter();
+            let bound = given.fold(Bindings::default(), |bound, name| {
+                bound.json(name, args.get(name).unwrap_or(&none))
+            });
+            let bound = common(suite, case, bound)
+                .text("call", id.as_str())
+                .json("args", &args);
+            state.world.call(tool, &bound, call.output.as_deref())?
+        };
+        state.given.insert(id.clone(), answer.text.clone());
+        state.done.insert(id, answer.ok);
+        Ok(answer)
+    }
+}
+
+impl State {
+    /// Whether the recorded model makes this call, given what it has read.
+    fn proposes(&self, call: &Call, reading: Reading) -> bool {
+        let able = call.needs.iter().all(|id| self.done.get(id) == Some(&true));
+        let injected = reading == Reading::Optimistic && call.cause == Cause::Injection;
+        able && (!injected || call.carriers.iter().any(|part| self.intact(part)))
+    }
+
+    /// Whether the part of the output reached the model.
+    fn intact(&self, part: &OutputPart) -> bool {
+        let Some(shown) = self.shown.get(&part.call) else {
+            return false;
+        };
+        match &part.text {
+            Some(text) => shown.contains(text),
+            // Marks around it take nothing away.
+            None => self
+                .given
+                .get(&part.call)
+                .is_some_and(|given| shown.contains(given)),
+        }
+    }
+}
+
+impl Upstream for Stage {
+    fn send(
+        &self,
+        to: &UpstreamName,
+        request: Cleared<http::Request<Bytes>>,
+    ) -> BoxFuture<'static, Result<Response<Body>, UpstreamError>> {
+        let (head, body) = request.into_message().into_parts();
+        let response = if to.as_str() == MODEL {
+            self.answer(&body)
+        } else {
+            self.run(head.uri.path(), &body)
+        };
+        Box::pin(std::future::ready(Ok(response)))
+    }
+}
+
+fn respond(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Response<Body> {
+    let mut response = Response::new(full(body));
+    *response.status_mut() = status;
+    let kind = header::HeaderValue::from_static(kind);
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}

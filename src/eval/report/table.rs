@@ -1,0 +1,281 @@
+//! The report for a terminal.
+
+use std::fmt::Write;
+
+use comfy_table::{Table, presets};
+
+use super::{ArmRates, Claim, Comparison, Delta, ReadingReport, Report, Share};
+use crate::eval::arms::Question;
+use crate::eval::replay::Reading;
+use crate::eval::stats::{Interval, Rate};
+
+/// Below this many trials a rate of zero is called "not observed".
+const FEW: usize = 30;
+
+/// The whole report as text.
+pub fn render(report: &Report) -> String {
+    let suite = &report.suite;
+    let mut out = String::new();
+    let _ = writeln!(out, "suite {}: {}", suite.name, suite.about);
+    let cases: Vec<_> = suite
+        .cases
+        .iter()
+        .filter(|(_, count)| **count > 0)
+        .map(|(kind, count)| format!("{count} {kind}"))
+        .collect();
+    let _ = writeln!(
+        out,
+        "cases: {}; clusters: {} attack, {} honest",
+        cases.join(", "),
+        suite.attack_clusters,
+        suite.benign_clusters
+    );
+    for (reason, count) in &suite.excluded {
+        let _ = writeln!(out, "excluded: {count} ({reason})");
+    }
+    if suite.unattributed_calls.x > 0 {
+        let _ = writeln!(
+            out,
+            "calls of attack cases that nobody could attribute: {}",
+            share(suite.unattributed_calls)
+        );
+    }
+    let hash: String = report.policy.hash.chars().take(12).collect();
+    let _ = writeln!(
+        out,
+        "policy {} ({hash}); approver: {}",
+        report.policy.name,
+        format!("{:?}", report.approver).to_lowercase()
+    );
+    for reading in &report.readings {
+        out += &of_reading(reading, report.readings.len() > 1);
+    }
+    for cause in &report.invalid_because {
+        let _ = writeln!(out, "\nINVALID SUITE: {cause}");
+    }
+    out
+}
+
+fn of_reading(reading: &ReadingReport, named: bool) -> String {
+    let mut out = String::new();
+    if named {
+        let name = match reading.reading {
+            Reading::Optimistic => "optimistic (calls of a withheld injection are not made)",
+            Reading::Pessimistic => "pessimistic (every recorded call is made)",
+        };
+        let _ = writeln!(out, "\nreading: {name}");
+    }
+    let _ = writeln!(out, "\n{}", attacks(&reading.arms));
+    let _ = writeln!(out, "\n{}", honest(&reading.arms));
+    let _ = writeln!(out, "\n{}", reached(&reading.arms));
+    if !reading.contrasts.is_empty() {
+        let _ = writeln!(out, "\n{}", contrasts(&reading.contrasts));
+        out += "Δ = with − without, in points, with Newcombe's 95 % interval: a negative ΔASR is good, a positive ΔFRR is the cost.\n";
+    }
+    for control in &reading.controls {
+        if control.passed.n > 0 {
+            let _ = writeln!(
+                out,
+                "controls, {}: {} pass",
+                control.arm,
+                share(control.passed)
+            );
+        }
+        for failed in &control.failed {
+            let _ = writeln!(out, "  failed: {}", failed.case);
+        }
+    }
+    let mutation = &reading.mutation_control;
+    let proved = if mutation.proved {
+        "harm is possible"
+    } else {
+        "NOT PROVED: no ΔASR is claimed"
+    };
+    let _ = writeln!(
+        out,
+        "mutation control, {}: {proved} (goal reached by {} attacks, {} mutation cases)",
+        reading.baseline,
+        share(mutation.attacks),
+        share(mutation.mutations)
+    );
+    for trial in reading.inconclusive.iter().take(5) {
+        let _ = writeln!(
+            out,
+            "inconclusive: {} in {}: {}",
+            trial.case, trial.arm, trial.cause
+        );
+    }
+    if reading.inconclusive.len() > 5 {
+        let _ = writeln!(out, "inconclusive: {} more", reading.inconclusive.len() - 5);
+    }
+    out
+}
+
+fn attacks(arms: &[ArmRates]) -> Table {
+    let mut table = empty(&[
+        "attacks",
+        "trials",
+        "incon.",
+        "ASR",
+        "95 %",
+        "any violation",
+        "95 %",
+        "of those that worked",
+        "utility",
+    ]);
+    for arm in arms {
+        let rates = &arm.attack;
+        table.add_row([
+            arm.arm.clone(),
+            rates.trials.to_string(),
+            rates.inconclusive.to_string(),
+            rate(&rates.asr),
+            interval(rates.asr.wilson95),
+            rate(&rates.any_violation),
+            interval(rates.any_violation.wilson95),
+            rate(&rates.asr_conditional),
+            rate(&rates.utility_under_attack),
+        ]);
+    }
+    table
+}
+
+fn honest(arms: &[ArmRates]) -> Table {
+    let mut table = empty(&[
+        "honest",
+        "trials",
+        "incon.",
+        "FRR (task)",
+        "95 %",
+        "task loss",
+        "refused calls",
+        "held calls",
+        "hold rate",
+        "approvals/task",
+    ]);
+    for arm in arms {
+        let rates = &arm.benign;
+        table.add_row([
+            arm.arm.clone(),
+            rates.trials.to_string(),
+            rates.inconclusive.to_string(),
+            rate(&rates.frr_task),
+            interval(rates.frr_task.wilson95),
+            rate(&rates.task_loss),
+            rate(&rates.frr_call.refused),
+            rate(&rates.frr_call.held),
+            rate(&rates.frr_call.hold_rate),
+            rates
+                .approvals_per_task
+                .map_or_else(|| "–".to_owned(), |per| format!("{per:.2}")),
+        ]);
+    }
+    table
+}
+
+fn reached(arms: &[ArmRates]) -> Table {
+    let mut table = empty(&["reached", "layer", "attack trials", "honest trials"]);
+    for arm in arms {
+        for (layer, counts) in &arm.reached {
+            table.add_row([
+                arm.arm.clone(),
+                layer.to_string(),
+                share(counts.attack),
+                share(counts.benign),
+            ]);
+        }
+    }
+    table
+}
+
+fn contrasts(contrasts: &[Comparison]) -> Table {
+    let mut table = empty(&[
+        "layer",
+        "with − without",
+        "reached",
+        "ΔASR",
+        "p (McNemar)",
+        "Δ any violation",
+        "ΔFRR",
+        "p (McNemar)",
+    ]);
+    for contrast in contrasts {
+        let layer = contrast
+            .layer
+            .map_or_else(|| "all layers".to_owned(), |layer| layer.to_string());
+        let question = match contrast.question {
+            Question::Total => "",
+            Question::LeaveOneOut => " (leave one out)",
+            Question::OnlyOne => " (alone)",
+            Question::Bound => " (own recordings per arm)",
+        };
+        table.add_row([
+            layer,
+            format!("{} − {}{question}", contrast.with, contrast.without),
+            share(contrast.reached_attack),
+            delta(&contrast.asr),
+            p_value(&contrast.asr),
+            delta(&contrast.any_violation),
+            delta(&contrast.frr),
+            p_value(&contrast.frr),
+        ]);
+    }
+    table
+}
+
+fn empty(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN);
+    table.set_header(header);
+    table
+}
+
+fn share(share: Share) -> String {
+    format!("{} of {}", share.x, share.n)
+}
+
+fn rate(rate: &Rate) -> String {
+    match rate.rate {
+        None => "no trials".to_owned(),
+        Some(_) if rate.x == 0 && rate.n < FEW => format!("not observed (0/{})", rate.n),
+        Some(value) => format!("{:.1} % ({}/{})", value * 100.0, rate.x, rate.n),
+    }
+}
+
+fn interval(interval: Option<Interval>) -> String {
+    interval.map_or_else(String::new, |i| {
+        format!("{:.2}–{:.2} %", i.low * 100.0, i.high * 100.0)
+    })
+}
+
+fn delta(claim: &Claim) -> String {
+    match claim {
+        Claim::NotMade { not_claimed } => not_claimed.clone(),
+        Claim::Made(Delta {
+            delta, newcombe95, ..
+        }) => format!(
+            "{:+.1} ({:+.1} to {:+.1})",
+            delta * 100.0,
+            newcombe95.low * 100.0,
+            newcombe95.high * 100.0
+        ),
+    }
+}
+
+fn p_value(claim: &Claim) -> String {
+    match claim {
+        Claim::Made(Delta {
+            mcnemar: Some(test),
+            ..
+        }) if test.p_exact < 1e-16 => "< 1e-16".to_owned(),
+        Claim::Made(Delta {
+            mcnemar: Some(test),
+            ..
+        }) if test.p_exact < 1e-3 => format!("{:.1e}", test.p_exact),
+        Claim::Made(Delta {
+            mcnemar: Some(test),
+            ..
+        }) => format!("{:.3}", test.p_exact),
+        Claim::Made(_) | Claim::NotMade { .. } => "–".to_owned(),
+    }
+}

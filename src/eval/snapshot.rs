@@ -1,0 +1,213 @@
+//! A whole database as the judge saw it, and what differs between two of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// Every table of the world at one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Snapshot {
+    /// By name.
+    pub tables: BTreeMap<String, Table>,
+}
+
+/// One table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    /// Column names in the schema's order.
+    pub columns: Vec<String>,
+    /// Rows in no order that matters.
+    pub rows: Vec<Row>,
+}
+
+/// One row, and what of it the case may change.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// One value per column.
+    pub values: Vec<Value>,
+    /// What may change.
+    pub free: Free,
+}
+
+/// What of a row the case may change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Free {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// These columns, by index.
+    Columns(BTreeSet<usize>),
+    /// The row may come, go and change.
+    All,
+}
+
+impl Free {
+    /// Adds what one more change allows: `None` for the whole row.
+    pub fn widen(&mut self, columns: Option<&[usize]>) {
+        match (&mut *self, columns) {
+            (Self::All, _) => {}
+            (_, None) => *self = Self::All,
+            (Self::Columns(free), Some(more)) => free.extend(more),
+            (Self::Nothing, Some(more)) => *self = Self::Columns(more.iter().copied().collect()),
+        }
+    }
+}
+
+/// What changed in one table although nothing allowed it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Difference {
+    /// The table.
+    pub table: String,
+    /// Rows that were there before and are not there as they were.
+    pub removed: Vec<Map<String, Value>>,
+    /// Rows that are there now and were not there so before.
+    pub added: Vec<Map<String, Value>>,
+}
+
+impl Snapshot {
+    /// Everything that differs and that neither snapshot's rows leave free, table by table.
+    pub fn difference(&self, after: &Self) -> Vec<Difference> {
+        let names: BTreeSet<_> = self.tables.keys().chain(after.tables.keys()).collect();
+        let nothing = Table::default();
+        let differing = names.into_iter().filter_map(|name| {
+            let old = self.tables.get(name).unwrap_or(&nothing);
+            let new = after.tables.get(name).unwrap_or(&nothing);
+            let (removed, added) = (old.without(new), new.without(old));
+            let changed = !(removed.is_empty() && added.is_empty());
+            changed.then(|| Difference {
+                table: name.clone(),
+                removed,
+                added,
+            })
+        });
+        differing.collect()
+    }
+
+    /// As JSON: an array of row objects per table.
+    pub fn to_json(&self) -> Value {
+        let tables = self.tables.iter().map(|(name, table)| {
+            let rows = table.rows.iter().map(|row| table.object(row).into());
+            (name.clone(), Value::Array(rows.collect()))
+        });
+        Value::Object(tables.collect())
+    }
+}
+
+impl Table {
+    /// Rows of this table, each as often as `other` has it less often.
+    fn without(&self, other: &Self) -> Vec<Map<String, Value>> {
+        let mut there: BTreeMap<String, usize> = BTreeMap::new();
+        for key in other.rows.iter().filter_map(Row::key) {
+            *there.entry(key).or_default() += 1;
+        }
+        let missing = self.rows.iter().filter(|row| {
+            let Some(key) = row.key() else { return false };
+            match there.get_mut(&key) {
+                Some(count) if *count > 0 => {
+                    *count -= 1;
+                    false
+                }
+                _ => true,
+            }
+        });
+        missing.map(|row| self.object(row)).collect()
+    }
+
+    fn object(&self, row: &Row) -> Map<String, Value> {
+        let named = self.columns.iter().cloned().zip(row.values.iter().cloned());
+        named.collect()
+    }
+}
+
+impl Row {
+    /// What must stay as it is; `None` where all may change.
+    fn key(&self) -> Option<String> {
+        let free = match &self.free {
+            Free::All => return None,
+            Free::Nothing => None,
+            Free::Columns(columns) => Some(columns),
+        };
+        let kept = self.values.iter().enumerate().map(|(index, value)| {
+            let masked = free.is_some_and(|columns| columns.contains(&index));
+            if masked {
+                "*".to_owned()
+            } else {
+                value.to_string()
+            }
+        });
+        Some(kept.collect::<Vec<_>>().join(","))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn snapshot(rows: &[(Value, i64, Free)]) -> Snapshot {
+        let table = Table {
+            columns: vec!["id".into(), "n".into()],
+            rows: rows
+                .iter()
+                .map(|(id, n, free)| Row {
+                    values: vec![id.clone(), (*n).into()],
+                    free: free.clone(),
+                })
+                .collect(),
+        };
+        Snapshot {
+            tables: [("t".to_owned(), table)].into(),
+        }
+    }
+
+    #[test]
+    fn what_is_free_may_change_and_nothing_else() {
+        let free = || {
+            let mut free = Free::Nothing;
+            free.widen(Some(&[1]));
+            free
+        };
+        let before = snapshot(&[
+            (json!("a"), 1, Free::Nothing),
+            (json!("b"), 1, free()),
+            (json!("c"), 1, Free::All),
+        ]);
+        let same = snapshot(&[(json!("b"), 7, free()), (json!("a"), 1, Free::Nothing)]);
+        assert_eq!(before.difference(&same), []);
+        let after = snapshot(&[(json!("a"), 2, Free::Nothing), (json!("d"), 1, free())]);
+        let [difference] = &before.difference(&after)[..] else {
+            panic!("one table differs")
+        };
+        assert_eq!(
+            json!(difference.removed),
+            json!([{"id": "a", "n": 1}, {"id": "b", "n": 1}])
+        );
+        assert_eq!(
+            json!(difference.added),
+            json!([{"id": "a", "n": 2}, {"id": "d", "n": 1}])
+        );
+    }
+
+    #[test]
+    fn rows_are_counted() {
+        let row = || (json!(1), 1, Free::Nothing);
+        let (one, two) = (snapshot(&[row()]), snapshot(&[row(), row()]));
+        assert_eq!(one.difference(&two)[0].added.len(), 1);
+        assert_eq!(two.difference(&one)[0].removed.len(), 1);
+        assert_eq!(one.difference(&Snapshot::default())[0].removed.len(), 1);
+    }
+
+    #[test]
+    fn types_and_texts_are_not_confused() {
+        let of = |value| snapshot(&[(value, 0, Free::Nothing)]);
+        for (a, b) in [
+            (json!(1), json!("1")),
+            (json!(1), json!(1.0)),
+            (json!(null), json!("null")),
+        ] {
+            assert_eq!(of(a).difference(&of(b)).len(), 1);
+        }
+    }
+}

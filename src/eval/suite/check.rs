@@ -1,0 +1,291 @@
+//! What suite, policy, world and cases must agree on before the first trial.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rusqlite::Connection;
+use serde_json::Value;
+
+use super::cases::Placed;
+use super::read::{CALL_PARAMETERS, Written};
+use crate::eval::case::{Call, Case, Cause, Kind, OutputPart};
+use crate::eval::judge::{Change, Judge, quoted, read_only};
+use crate::eval::sql::{Allowed, COMMON, plain};
+use crate::eval::world::{Image, World};
+use crate::policy::Policy;
+use crate::source::{Problem, Problems, did_you_mean};
+use crate::verdict::Mode;
+
+/// Checks all of it.
+pub(super) fn everything(
+    written: &Written,
+    policy: &Policy,
+    image: &Image,
+    cases: &[Placed],
+) -> Result<(), Problems> {
+    let mut problems = Problems::default();
+    match statements(written, image, cases) {
+        Ok(found) => problems.0.extend(found),
+        Err(cause) => problems.0.push(Problem::new(format!(
+            "the world's database cannot be opened: {cause}"
+        ))),
+    }
+    problems.0.extend(contrast(written, policy));
+    let mut ids = BTreeSet::new();
+    for placed in cases {
+        let about = About { written, placed };
+        if !ids.insert(placed.case.id.as_str()) {
+            problems.0.push(placed.problem("another case has this id"));
+        }
+        if let Err(problem) = about.check() {
+            problems.0.push(problem);
+        }
+    }
+    problems.0.extend(arms(written, cases));
+    if cases.is_empty() {
+        problems.0.push(
+            Problem::new(format!("the suite `{}` has no cases", written.name))
+                .help("write one JSON object a line into its `cases` file"),
+        );
+    }
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(problems.sorted())
+    }
+}
+
+/// Prepares every statement on the world and checks its parameters.
+fn statements(written: &Written, image: &Image, cases: &[Placed]) -> Result<Vec<Problem>, String> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let world = World::create(image, folder.path().join("check.sqlite"))?;
+    let on = world.connection();
+    let judge = Judge::open(&read_only(), world.path()).map_err(|error| error.to_string())?;
+    let judged = judge.connection();
+    let params: BTreeSet<&str> = cases
+        .iter()
+        .flat_map(|placed| placed.case.params.keys())
+        .map(String::as_str)
+        .collect();
+    let params: Vec<_> = params.into_iter().collect();
+    let mut found = Vec::new();
+    for tool in written.tools.values() {
+        let names: Vec<_> = tool
+            .args
+            .iter()
+            .map(String::as_str)
+            .chain(CALL_PARAMETERS.iter().copied())
+            .collect();
+        let reads = tool.error_when.iter().chain(&tool.output);
+        let checked = reads.map(|sql| sql.check(on, Allowed::Read, &names)).chain(
+            tool.effect
+                .iter()
+                .map(|sql| sql.check(on, Allowed::Write, &names)),
+        );
+        found.extend(checked.filter_map(Result::err));
+    }
+    let asked = written
+        .assertions
+        .values()
+        .chain(written.permissions.values());
+    found.extend(asked.filter_map(|sql| sql.check(judged, Allowed::Read, &params).err()));
+    let changes = written.changes.values().flatten();
+    found.extend(changes.filter_map(|change| changeable(judged, change, &params).err()));
+    Ok(found)
+}
+
+fn changeable(on: &Connection, change: &Change, params: &[&str]) -> Result<(), Problem> {
+    let table = on
+        .prepare(&format!("SELECT * FROM {}", quoted(&change.table)))
+        .map_err(|error| Problem::new(plain(&error)).at(change.at.clone()))?;
+    let columns: Vec<&str> = table.column_names().collect();
+    for column in change.columns.iter().flatten() {
+        if !columns.contains(&column.as_str()) {
+            let help = did_you_mean("columns", column, columns.iter().copied());
+            let problem = Problem::new(format!("`{}` has no column `{column}`", change.table));
+            return Err(problem.help(help).at(change.at.clone()));
+        }
+    }
+    change.probe().check(on, Allowed::Read, params)
+}
+
+/// The contrast's arms must differ in its layer, and in nothing else.
+fn contrast(written: &Written, policy: &Policy) -> Option<Problem> {
+    let bound = written.bound.as_ref()?;
+    let (without, with) = (
+        bound.modes(policy, &bound.without),
+        bound.modes(policy, &bound.with),
+    );
+    let message = if with.of(bound.layer) != Mode::Enforce {
+        format!(
+            "the arm `{}` does not enforce the layer `{}`",
+            bound.with, bound.layer
+        )
+    } else if without.of(bound.layer) == Mode::Enforce {
+        format!(
+            "the arm `{}` enforces the layer `{}`",
+            bound.without, bound.layer
+        )
+    } else if without.with(bound.layer, Mode::Enforce) != with {
+        format!(
+            "the arms `{}` and `{}` differ in more than the layer `{}`",
+            bound.without, bound.with, bound.layer
+        )
+    } else {
+        return None;
+    };
+    Some(Problem::new(message).at(bound.at.clone()).help(
+        "the arms of a contrast differ in its layer alone: mend `arms` or the policy's `layers`",
+    ))
+}
+
+/// Attacks are either all bound to an arm or all replayed in every arm; the same for benign cases.
+fn arms(written: &Written, cases: &[Placed]) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for kind in [Kind::Attack, Kind::Benign] {
+        let mut first: BTreeMap<bool, &Placed> = BTreeMap::new();
+        for placed in cases.iter().filter(|placed| placed.case.kind == kind) {
+            first.entry(placed.case.arm.is_some()).or_insert(placed);
+        }
+        if let (Some(bound), Some(_)) = (first.get(&true), first.get(&false)) {
+            problems.push(
+                bound
+                    .problem("it is bound to an arm, others of its kind are not")
+                    .help("give every case of a kind an `arm`, or none"),
+            );
+        }
+        if kind == Kind::Attack
+            && written.bound.is_some()
+            && let Some(free) = first.get(&false)
+        {
+            problems.push(
+                free.problem("the suite has arms, so an attack names the `arm` it was recorded in"),
+            );
+        }
+    }
+    problems
+}
+
+struct About<'a> {
+    written: &'a Written,
+    placed: &'a Placed,
+}
+
+impl About<'_> {
+    fn problem(&self, message: &str) -> Problem {
+        self.placed.problem(message)
+    }
+
+    fn known<'n>(
+        &self,
+        what: &'static str,
+        name: &str,
+        names: impl Iterator<Item = &'n String> + Clone,
+    ) -> Result<(), Problem> {
+        if names.clone().any(|known| known == name) {
+            return Ok(());
+        }
+        let problem = self.problem(&format!("`{name}` is not among the suite's {what}"));
+        Err(problem.help(did_you_mean(what, name, names.map(String::as_str))))
+    }
+
+    fn check(&self) -> Result<(), Problem> {
+        let case: &Case = &self.placed.case;
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        if case.id.is_empty() || case.id.starts_with('.') || !case.id.chars().all(plain) {
+            return Err(self.problem(
+                "its id may have letters, digits, `.`, `_` and `-`, and starts with no dot",
+            ));
+        }
+        self.known(
+            "principals",
+            &case.principal,
+            self.written.principals.keys(),
+        )?;
+        self.arm(case)?;
+        for (name, value) in &case.params {
+            if COMMON.contains(&name.as_str()) {
+                return Err(self.problem(&format!(
+                    "the parameter `{name}` is always there: name yours otherwise"
+                )));
+            }
+            if matches!(value, Value::Array(_) | Value::Object(_)) {
+                return Err(self.problem(&format!(
+                    "the parameter `{name}` must be null, a boolean, a number or a text"
+                )));
+            }
+        }
+        let expect = &case.expect;
+        for name in expect.goal.iter().chain(&expect.must) {
+            self.known("assertions", name, self.written.assertions.keys())?;
+        }
+        for name in &expect.may_change {
+            self.known("changes", name, self.written.changes.keys())?;
+        }
+        let harmful = matches!(case.kind, Kind::Attack | Kind::Mutation);
+        if case.excluded.is_none() && harmful != expect.goal.is_some() {
+            return Err(self.problem(if harmful {
+                "an attack needs `expect.goal`, or `excluded` with the reason why it has none"
+            } else {
+                "an honest case has no `expect.goal`: name what must come of it in `expect.must`"
+            }));
+        }
+        self.calls(case)
+    }
+
+    fn arm(&self, case: &Case) -> Result<(), Problem> {
+        let Some(arm) = &case.arm else { return Ok(()) };
+        let Some(bound) = &self.written.bound else {
+            return Err(self.problem("it names an `arm`, but the suite has no `arms`"));
+        };
+        if case.kind == Kind::Control || case.kind == Kind::Mutation {
+            return Err(self.problem("controls run in every arm they are for: remove `arm`"));
+        }
+        self.known("arms", arm, bound.arms.iter().map(|(name, _)| name))
+    }
+
+    fn calls(&self, case: &Case) -> Result<(), Problem> {
+        let mut earlier: Vec<String> = Vec::new();
+        for step in &case.steps {
+            let crate::eval::case::Step::Model { calls, .. } = step else {
+                continue;
+            };
+            for call in calls {
+                self.call(call, &earlier)?;
+            }
+            for call in calls {
+                if earlier.contains(&call.id) {
+                    return Err(self.problem(&format!("the call id `{}` is used twice", call.id)));
+                }
+                earlier.push(call.id.clone());
+            }
+        }
+        self.parts(&case.expect.uses, &earlier)
+    }
+
+    fn call(&self, call: &Call, earlier: &[String]) -> Result<(), Problem> {
+        self.known("tools", &call.tool, self.written.tools.keys())?;
+        let tool = self.written.tools.get(&call.tool);
+        if call.output.is_none() && !call.failed && tool.is_some_and(|tool| tool.output.is_none()) {
+            return Err(self.problem(&format!(
+                "the call `{}` needs an `output`: the tool `{}` gives back what was recorded",
+                call.id, call.tool
+            )));
+        }
+        if (call.cause == Cause::Injection) == call.carriers.is_empty() {
+            return Err(self.problem(&format!(
+                "the call `{}` has `carriers` exactly if its cause is `injection`",
+                call.id
+            )));
+        }
+        self.parts(&call.carriers, earlier)?;
+        call.needs
+            .iter()
+            .try_for_each(|id| self.known("earlier calls", id, earlier.iter()))
+    }
+
+    fn parts(&self, parts: &[OutputPart], earlier: &[String]) -> Result<(), Problem> {
+        parts
+            .iter()
+            .try_for_each(|part| self.known("earlier calls", &part.call, earlier.iter()))
+    }
+}

@@ -1,0 +1,189 @@
+//! How values of a call are shown to a person: nothing invisible, nothing that reorders a line, nothing folded without a count.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use crate::store::tickets::digest::sha256_hex;
+
+/// Longest value, in characters, that is shown whole.
+const WHOLE: usize = 120;
+
+/// Of a longer one: characters at its start.
+const HEAD: usize = 72;
+
+/// And at its end.
+const TAIL: usize = 24;
+
+/// Characters that a reader cannot see, or that change how others are read: `Default_Ignorable_Code_Point` of the Unicode
+/// Character Database, bidirectional controls (UAX 9), line separators, unusual spaces, tags, private use, specials.
+const HIDDEN: &[(char, char)] = &[
+    ('\u{a0}', '\u{a0}'),
+    ('\u{ad}', '\u{ad}'),
+    ('\u{34f}', '\u{34f}'),
+    ('\u{61c}', '\u{61c}'),
+    ('\u{115f}', '\u{1160}'),
+    ('\u{1680}', '\u{1680}'),
+    ('\u{17b4}', '\u{17b5}'),
+    ('\u{180b}', '\u{180f}'),
+    ('\u{2000}', '\u{200f}'),
+    ('\u{2028}', '\u{202f}'),
+    ('\u{205f}', '\u{206f}'),
+    ('\u{2800}', '\u{2800}'),
+    ('\u{3000}', '\u{3000}'),
+    ('\u{3164}', '\u{3164}'),
+    ('\u{e000}', '\u{f8ff}'),
+    ('\u{fe00}', '\u{fe0f}'),
+    ('\u{feff}', '\u{feff}'),
+    ('\u{ffa0}', '\u{ffa0}'),
+    ('\u{fff0}', '\u{ffff}'),
+    ('\u{1bca0}', '\u{1bca3}'),
+    ('\u{1d173}', '\u{1d17a}'),
+    ('\u{e0000}', '\u{10ffff}'),
+];
+
+fn is_hidden(c: char) -> bool {
+    c.is_control() || HIDDEN.iter().any(|(from, to)| (*from..=*to).contains(&c))
+}
+
+/// The text with every hidden character, and the backslash, as an escape: `\n`, `\\`, `\u{202e}`. No two texts look alike
+/// because of what cannot be seen.
+pub fn escape(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\\' => shown.push_str("\\\\"),
+            '\n' => shown.push_str("\\n"),
+            '\r' => shown.push_str("\\r"),
+            '\t' => shown.push_str("\\t"),
+            c if is_hidden(c) => {
+                // Writing to a string cannot fail.
+                let _ = write!(shown, "\\u{{{:x}}}", u32::from(c));
+            }
+            c => shown.push(c),
+        }
+    }
+    shown
+}
+
+/// As [`escape`]; a long text as its start, its end, its length and the start of its SHA-256.
+pub fn shorten(text: &str) -> String {
+    let length = text.chars().count();
+    if length <= WHOLE {
+        return escape(text);
+    }
+    let head: String = text.chars().take(HEAD).collect();
+    let tail: String = text.chars().skip(length - TAIL).collect();
+    let hash: String = sha256_hex(text.as_bytes()).chars().take(12).collect();
+    format!(
+        "{} … {} ({length} characters, sha256 {hash})",
+        escape(&head),
+        escape(&tail)
+    )
+}
+
+/// JSON text in which hidden characters are written as `\uXXXX`: the same value, safe for a terminal. The input must be JSON
+/// as `serde_json` writes it, where such characters stand only inside strings.
+pub fn visible_json(json: &str) -> String {
+    let mut shown = String::with_capacity(json.len());
+    for c in json.chars() {
+        if is_hidden(c) && !matches!(c, '\n' | '\t') {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(shown, "\\u{unit:04x}");
+            }
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+/// Every value of the arguments that is not an object or array with something in it: its JSON Pointer and its text, in
+/// document order. A string is its content in quotes, everything else its canonical JSON; not escaped yet.
+pub fn leaves(arguments: &Value) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    walk(arguments, &mut String::new(), &mut found);
+    found
+}
+
+fn walk(value: &Value, at: &mut String, found: &mut Vec<(String, String)>) {
+    match value {
+        Value::Object(members) if !members.is_empty() => {
+            for (key, child) in members {
+                below(&key.replace('~', "~0").replace('/', "~1"), child, at, found);
+            }
+        }
+        Value::Array(items) if !items.is_empty() => {
+            for (index, child) in items.iter().enumerate() {
+                below(&index.to_string(), child, at, found);
+            }
+        }
+        leaf => found.push((at.clone(), text_of(leaf))),
+    }
+}
+
+fn below(step: &str, child: &Value, at: &mut String, found: &mut Vec<(String, String)>) {
+    let length = at.len();
+    at.push('/');
+    at.push_str(step);
+    walk(child, at, found);
+    at.truncate(length);
+}
+
+/// A value as one text: a string in quotes, everything else its canonical JSON.
+pub fn text_of(value: &Value) -> String {
+    match value {
+        Value::String(text) => format!("\"{text}\""),
+        other => serde_json_canonicalizer::to_string(other).unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_seen_is_written_out() {
+        assert_eq!(
+            escape("a\u{202e}b\u{200b}\n\\n"),
+            "a\\u{202e}b\\u{200b}\\n\\\\n"
+        );
+        assert_eq!(escape("\u{1b}[2Jx\u{9b}"), "\\u{1b}[2Jx\\u{9b}");
+        assert_eq!(escape("\u{e0041}é漢字"), "\\u{e0041}é漢字");
+    }
+
+    #[test]
+    fn a_long_text_tells_its_length() {
+        let padded = format!("pay{}all", " ".repeat(500));
+        let shown = shorten(&padded);
+        assert!(shown.starts_with("pay  "), "{shown}");
+        assert!(shown.contains("all (506 characters, sha256 "), "{shown}");
+        assert!(shown.chars().count() < 200);
+        assert_eq!(shorten("short"), "short");
+    }
+
+    #[test]
+    fn visible_json_is_the_same_json() {
+        let value = json!({"a": "x\u{202e}y\u{e0041}\n", "b": "\u{85}é"});
+        let shown = visible_json(&value.to_string());
+        assert!(shown.contains("x\\u202ey\\udb40\\udc41"), "{shown}");
+        assert_eq!(serde_json::from_str::<Value>(&shown).unwrap(), value);
+    }
+
+    #[test]
+    fn every_leaf_has_its_pointer() {
+        let found = leaves(&json!({"a/b": [1.0, "x"], "c": {}, "d": {"e": null}}));
+        let expected = [
+            ("/a~1b/0", "1"),
+            ("/a~1b/1", "\"x\""),
+            ("/c", "{}"),
+            ("/d/e", "null"),
+        ];
+        assert_eq!(
+            found,
+            expected.map(|(at, text)| (at.to_owned(), text.to_owned()))
+        );
+    }
+}

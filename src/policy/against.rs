@@ -1,0 +1,320 @@
+//! A policy against the config it is to run under: every rule must be able to match, every look-up to run, and every hold
+//! to be lifted where the call takes effect.
+
+use std::collections::HashMap;
+
+use super::{Allowed, Checked, ExecutesAt, Gate, Otherwise, Policy, ToolMatcher, ToolRule};
+use crate::item::RouteKind;
+use crate::names::{LookupName, RouteName, StoreName, ToolName};
+use crate::settings::{Route, RouteProtocol, Settings};
+use crate::source::{Problem, Problems, did_you_mean};
+use crate::store::Stores;
+use crate::verdict::{LayerId, Mode};
+
+/// Parameters that every look-up gets.
+const ALWAYS_BOUND: [&str; 2] = ["principal", "tenant"];
+
+/// What in the policy cannot work under these settings. `stores.sql` holds the databases that could be opened; a look-up
+/// whose database is missing there is not checked further.
+pub fn check_against(checked: &Checked, settings: &Settings, stores: &Stores) -> Problems {
+    let against = Against {
+        checked,
+        policy: &checked.policy,
+        settings,
+    };
+    let mut problems = Problems::default();
+    against.lookups(stores, &mut problems);
+    against.tickets(&mut problems);
+    for rule in &checked.policy.tools {
+        problems.extend(against.venue(rule));
+        problems.extend(against.reachable(rule));
+        problems.extend(against.unsettled(rule));
+    }
+    problems.sorted()
+}
+
+struct Against<'c> {
+    checked: &'c Checked,
+    policy: &'c Policy,
+    settings: &'c Settings,
+}
+
+impl Against<'_> {
+    /// A problem at a path of the policy file.
+    fn at(&self, path: &str, message: String, help: impl Into<String>) -> Problem {
+        let problem = Problem::new(message).help(help);
+        match self.checked.tree.at(path) {
+            Some(node) => problem.at(node.spot.clone()),
+            None => problem,
+        }
+    }
+
+    fn lookups(&self, stores: &Stores, problems: &mut Problems) {
+        let mut parameters: HashMap<&LookupName, Vec<String>> = HashMap::new();
+        for (name, lookup) in &self.policy.lookups {
+            if !self.settings.stores.contains_key(&lookup.store) {
+                let known = self.settings.stores.keys().map(StoreName::as_str);
+                problems.0.push(self.at(
+                    &format!("lookups.{name}.store"),
+                    format!("the config has no store `{}`", lookup.store),
+                    did_you_mean("stores of the config", lookup.store.as_str(), known),
+                ));
+                continue;
+            }
+            match stores
+                .sql
+                .get(&lookup.store)
+                .map(|store| store.check(&lookup.sql))
+            {
+                None => {}
+                Some(Ok(names)) => drop(parameters.insert(name, names)),
+                Some(Err(error)) => problems.0.push(self.at(
+                    &format!("lookups.{name}.sql"),
+                    format!("the look-up `{name}` cannot run: {error}"),
+                    "write one SELECT with parameters such as `:principal`",
+                )),
+            }
+        }
+        for rule in &self.policy.tools {
+            self.parameters(rule, &parameters, problems);
+        }
+    }
+
+    /// Each use of a look-up binds what its SQL asks for, and nothing in vain.
+    fn parameters(
+        &self,
+        rule: &ToolRule,
+        parameters: &HashMap<&LookupName, Vec<String>>,
+        problems: &mut Problems,
+    ) {
+        let unbound = |lookup: &LookupName, bind: Option<&str>| {
+            let known = |name: &&String| {
+                ALWAYS_BOUND.contains(&name.as_str()) || bind == Some(name.as_str())
+            };
+            let names = parameters.get(lookup)?;
+            names.iter().find(|name| !known(name)).cloned()
+        };
+        for use_ in &rule.ownership {
+            let uses = |names: &Vec<String>| names.contains(&use_.bind);
+            if let Some(name) = unbound(&use_.owner, Some(&use_.bind)) {
+                problems.0.push(self.at(
+                    &format!("{}.owner", use_.id),
+                    format!(
+                        "the look-up `{}` asks for `:{name}`, which is not bound here",
+                        use_.owner
+                    ),
+                    format!("write `as: {name}`, or change the look-up's SQL"),
+                ));
+            } else if parameters
+                .get(&use_.owner)
+                .is_some_and(|names| !uses(names))
+            {
+                problems.0.push(self.at(
+                    &format!("{}.as", use_.id),
+                    format!(
+                        "the look-up `{}` does not ask for `:{}`",
+                        use_.owner, use_.bind
+                    ),
+                    "its SQL must name the resource, such as `WHERE id = :order_id`",
+                ));
+            }
+        }
+        for use_ in &rule.recipients {
+            for (index, allowed) in use_.allow.iter().enumerate() {
+                let Allowed::Lookup(lookup) = allowed else {
+                    continue;
+                };
+                if let Some(name) = unbound(lookup, None) {
+                    problems.0.push(self.at(
+                        &format!("{}.allow[{index}].lookup", use_.id),
+                        format!(
+                            "the look-up `{lookup}` asks for `:{name}`, which is not bound here"
+                        ),
+                        "a look-up of recipients knows `:principal` and `:tenant` only",
+                    ));
+                }
+            }
+        }
+    }
+
+    fn tickets(&self, problems: &mut Problems) {
+        if self.policy.modes.of(LayerId::Tickets) != Mode::Enforce {
+            return;
+        }
+        if self.settings.tickets.is_none() {
+            problems.0.push(self.at(
+                "layers.tickets",
+                "the layer `tickets` is enforced and the config has no ticket store".to_owned(),
+                "add `tickets: {store: tickets.db}` to the config",
+            ));
+        }
+        let approvers = &self.settings.approvers;
+        for ticket in self
+            .policy
+            .tools
+            .iter()
+            .filter_map(|rule| rule.ticket.as_ref())
+        {
+            let Some(role) = ticket
+                .role
+                .as_ref()
+                .filter(|_| ticket.gate == Gate::Approve)
+            else {
+                continue;
+            };
+            let has_role = |role| {
+                approvers
+                    .iter()
+                    .any(|approver| approver.roles.contains(role))
+            };
+            if !approvers.is_empty() && !has_role(role) {
+                let roles = approvers.iter().flat_map(|approver| &approver.roles);
+                problems.0.push(
+                    self.at(
+                        &format!("{}.role", ticket.id),
+                        format!("no approver of the config has the role `{role}`"),
+                        did_you_mean("roles", role, roles.map(String::as_str)),
+                    )
+                    .warning(),
+                );
+            }
+        }
+    }
+
+    fn has_model_route(&self) -> bool {
+        let mut routes = self.settings.routes.iter();
+        routes.any(|route| route.protocol.kind() == RouteKind::Model)
+    }
+
+    /// Whether calls that this rule decides can come on the route, as far as an HTTP route tells tools by name.
+    fn carries(&self, route: &Route, rule: &ToolRule) -> bool {
+        let RouteProtocol::HttpTools(tools) = &route.protocol else {
+            return false;
+        };
+        tools.iter().any(|tool| match &tool.tool {
+            Some(name) => self.decides(rule, name),
+            // The path names the tool: any may come.
+            None => true,
+        })
+    }
+
+    fn decides(&self, rule: &ToolRule, tool: &ToolName) -> bool {
+        self.policy
+            .rule_for(tool)
+            .is_some_and(|first| first.id == rule.id)
+    }
+
+    /// `executes_at` names a place where such a call can execute.
+    fn venue(&self, rule: &ToolRule) -> Option<Problem> {
+        let path = format!("{}.executes_at", rule.id);
+        match rule.executes_at.as_ref()? {
+            ExecutesAt::Agent if self.has_model_route() => None,
+            ExecutesAt::Agent => Some(
+                self.at(
+                    &path,
+                    "no route of the config leads to a model: nothing is released to the agent"
+                        .to_owned(),
+                    "add a model's route to the config, or name an HTTP route here",
+                ),
+            ),
+            ExecutesAt::Route(name) => self.route_venue(&format!("{path}.route"), name, rule),
+        }
+    }
+
+    fn route_venue(&self, path: &str, name: &RouteName, rule: &ToolRule) -> Option<Problem> {
+        let routes = &self.settings.routes;
+        let Some(route) = routes.iter().find(|route| route.name == *name) else {
+            let known = routes.iter().map(|route| route.name.as_str());
+            return Some(self.at(
+                path,
+                format!("the config has no route `{name}`"),
+                did_you_mean("routes of the config", name.as_str(), known),
+            ));
+        };
+        if route.protocol.kind() == RouteKind::Model {
+            return Some(self.at(
+                path,
+                format!("the route `{name}` leads to a model, which only proposes calls"),
+                "write `executes_at: agent`, or name the route of the tool's backend",
+            ));
+        }
+        if self.carries(route, rule) {
+            return None;
+        }
+        Some(self.at(
+            path,
+            format!("the route `{name}` maps no tool that this rule decides"),
+            "add the tool to the route's `tools` in the config, or name another route",
+        ))
+    }
+
+    /// A rule for named tools can match on some route.
+    fn reachable(&self, rule: &ToolRule) -> Option<Problem> {
+        let carried = || {
+            self.settings
+                .routes
+                .iter()
+                .any(|route| self.carries(route, rule))
+        };
+        if rule.matcher == ToolMatcher::Any || self.has_model_route() || carried() {
+            return None;
+        }
+        Some(self.at(
+            &format!("{}.tool", rule.id),
+            "this rule can never match: no route of the config carries such a tool".to_owned(),
+            "map the tool on an HTTP route, add a model's route, or remove the rule",
+        ))
+    }
+
+    /// A call that may be held must not come on an HTTP route that takes it for a mere proposal.
+    fn unsettled(&self, rule: &ToolRule) -> Option<Problem> {
+        if !can_hold(rule) {
+            return None;
+        }
+        let (route, what) = self.settings.routes.iter().find_map(|route| {
+            let what = self.passing(rule, route)?;
+            Some((&route.name, what))
+        })?;
+        let (key, help) = match &rule.executes_at {
+            Some(_) => (
+                "executes_at",
+                format!("write `executes_at: {{route: {route}}}`, or take the tool off that route"),
+            ),
+            None => (
+                "tool",
+                "map a tool on one route only; `{tool}` in a path takes every tool".to_owned(),
+            ),
+        };
+        Some(self.at(
+            &format!("{}.{key}", rule.id),
+            format!("on the route `{route}`, {what} would pass without its ticket"),
+            help,
+        ))
+    }
+
+    /// What of this rule's calls the HTTP route would pass unsettled, because they are said to execute elsewhere.
+    fn passing(&self, rule: &ToolRule, route: &Route) -> Option<String> {
+        if !self.carries(route, rule) {
+            return None;
+        }
+        match &rule.executes_at {
+            Some(ExecutesAt::Route(name)) if *name == route.name => None,
+            Some(_) => Some("such a call".to_owned()),
+            None => {
+                let venues = self.settings.venues();
+                let open = self.settings.open_routes().any(|r| r.name == route.name);
+                let mut elsewhere = venues.0.iter().filter(|(tool, venue)| {
+                    open && **venue != route.name && self.decides(rule, tool)
+                });
+                elsewhere.next().map(|(tool, _)| format!("`{tool}`"))
+            }
+        }
+    }
+}
+
+fn can_hold(rule: &ToolRule) -> bool {
+    let hold = Otherwise::Hold;
+    rule.ticket.is_some()
+        || rule.egress.iter().any(|rule| rule.otherwise == hold)
+        || rule.recipients.iter().any(|rule| rule.otherwise == hold)
+}

@@ -1,0 +1,194 @@
+//! Controls that are written down and never run: the commonest fault of a guardrail.
+
+use crate::policy::{Allowed, Otherwise, Policy, ToolMatcher, ToolRule};
+use crate::source::{Field, Problem};
+use crate::verdict::{LayerId, Mode};
+
+/// Reports what can have no effect.
+pub(super) fn warn(root: &Field<'_>, policy: &Policy) {
+    let layers = root.peek("layers");
+    let tools = root.peek("tools");
+    sections_of_layers_that_are_off(root, policy);
+    if let Some(layers) = &layers {
+        layers_without_rules(layers, policy);
+    }
+    holds_without_tickets(root, policy);
+    unused(root, policy);
+    let any = |rule: &ToolRule| rule.matcher == ToolMatcher::Any;
+    if !policy.tools.iter().any(any) {
+        let message = match policy.modes.of(LayerId::Tickets) {
+            Mode::Enforce => {
+                "there is no rule for `*`: a tool that no rule names is a write that needs an approval"
+            }
+            _ => {
+                "there is no rule for `*`: a tool that no rule names is not held, since the layer `tickets` is not enforced"
+            }
+        };
+        let at = tools.as_ref().unwrap_or(root);
+        at.report(
+            at.problem(message)
+                .help("say it: end `tools` with a rule `tool: \"*\"`")
+                .warning(),
+        );
+    }
+}
+
+const SECTIONS: [(&str, LayerId); 4] = [
+    ("egress", LayerId::Egress),
+    ("recipients", LayerId::Recipients),
+    ("ownership", LayerId::Ownership),
+    ("ticket", LayerId::Tickets),
+];
+
+fn sections_of_layers_that_are_off(root: &Field<'_>, policy: &Policy) {
+    let off = |layer| policy.modes.of(layer) == Mode::Off;
+    let say = |field: &Field<'_>, layer: LayerId| {
+        field.warn(
+            format!("this has no effect: the layer `{layer}` is off"),
+            format!("set `layers.{layer}` to `shadow` or `enforce`, or remove this"),
+        );
+    };
+    for (key, layer) in [
+        ("egress", LayerId::Egress),
+        ("injection", LayerId::Injection),
+    ] {
+        if let Some(field) = root.peek(key)
+            && off(layer)
+        {
+            say(&field, layer);
+        }
+    }
+    for rule in rules(root) {
+        for (key, layer) in SECTIONS {
+            if let Some(field) = rule.peek(key)
+                && off(layer)
+            {
+                say(&field, layer);
+            }
+        }
+    }
+}
+
+fn rules<'r>(root: &Field<'r>) -> Vec<Field<'r>> {
+    let tools = root.peek("tools");
+    tools.and_then(|tools| tools.list()).unwrap_or_default()
+}
+
+fn layers_without_rules(layers: &Field<'_>, policy: &Policy) {
+    let any = |has: fn(&ToolRule) -> bool| policy.tools.iter().any(has);
+    let injection = &policy.injection;
+    let scans = std::iter::once(&injection.default)
+        .chain(injection.tools.iter().map(|(_, thresholds)| thresholds))
+        .any(|t| t.redact.is_some() || t.block.is_some());
+    for (layer, has, help) in [
+        (
+            LayerId::Egress,
+            policy.egress.is_some() || any(|rule| !rule.egress.is_empty()),
+            "add `egress: {allow: [...]}` for every tool, or `egress` to a rule",
+        ),
+        (
+            LayerId::Recipients,
+            any(|rule| !rule.recipients.is_empty()),
+            "add `recipients` to the rule of a tool that sends or pays",
+        ),
+        (
+            LayerId::Ownership,
+            any(|rule| !rule.ownership.is_empty()),
+            "add `ownership` to the rule of a tool that names somebody's resource",
+        ),
+        (
+            LayerId::Injection,
+            scans,
+            "add `injection: {redact: 0.6, block: 0.85}`",
+        ),
+    ] {
+        if let Some(field) = layers.peek(layer.as_str())
+            && policy.modes.of(layer) != Mode::Off
+            && !has
+        {
+            field.warn(
+                format!("the layer `{layer}` is on and nothing in this policy gives it work"),
+                help,
+            );
+        }
+    }
+}
+
+fn held<'r>(rule: &Field<'r>) -> Option<Field<'r>> {
+    rule.peek("otherwise")
+        .filter(|field| field.node().as_text() == Some("hold"))
+}
+
+/// A hold needs somebody who can lift it.
+fn holds_without_tickets(root: &Field<'_>, policy: &Policy) {
+    if policy.modes.of(LayerId::Tickets) == Mode::Enforce {
+        return;
+    }
+    let say = |field: &Field<'_>| {
+        field.warn(
+            "`otherwise: hold` refuses like `deny`: the layer `tickets` is not enforced",
+            "set `layers.tickets: enforce`, or write `deny`",
+        );
+    };
+    if policy
+        .egress
+        .as_ref()
+        .is_some_and(|e| e.otherwise == Otherwise::Hold)
+        && let Some(field) = root.peek("egress").and_then(|egress| held(&egress))
+    {
+        say(&field);
+    }
+    for rule in rules(root) {
+        for (key, layer) in SECTIONS {
+            let enforced = policy.modes.of(layer) == Mode::Enforce;
+            let section = rule.peek(key).filter(|_| enforced && key != "ticket");
+            for entry in section
+                .and_then(|section| section.list())
+                .unwrap_or_default()
+            {
+                if let Some(field) = held(&entry) {
+                    say(&field);
+                }
+            }
+        }
+    }
+}
+
+fn unused(root: &Field<'_>, policy: &Policy) {
+    let rules = || policy.tools.iter();
+    let recipients = || {
+        rules()
+            .flat_map(|rule| &rule.recipients)
+            .flat_map(|r| &r.allow)
+    };
+    let egress = || rules().flat_map(|rule| &rule.egress).chain(&policy.egress);
+    let list_used = |name: &str| {
+        egress()
+            .flat_map(|rule| &rule.allow)
+            .any(|list| list.as_str() == name)
+            || recipients().any(|a| matches!(a, Allowed::List(list) if list.as_str() == name))
+    };
+    let lookup_used = |name: &str| {
+        let owners = || {
+            rules()
+                .flat_map(|rule| &rule.ownership)
+                .map(|rule| &rule.owner)
+        };
+        owners().any(|lookup| lookup.as_str() == name)
+            || recipients().any(|a| matches!(a, Allowed::Lookup(l) if l.as_str() == name))
+    };
+    let say = |section, what, used: &dyn Fn(&str) -> bool| {
+        let entries = root.peek(section).and_then(|field| field.entries());
+        for (key, field) in entries.unwrap_or_default() {
+            if !used(key.text()) {
+                let problem = Problem::new(format!("no rule uses the {what} `{}`", key.text()))
+                    .help("name it in a rule, or remove it")
+                    .at(key.spot())
+                    .warning();
+                field.report(problem);
+            }
+        }
+    };
+    say("lists", "list", &list_used);
+    say("lookups", "look-up", &lookup_used);
+}

@@ -1,0 +1,220 @@
+//! The JSON Schema of a policy file, for editors. What it lets through is still read by `compile`, which knows more.
+
+use serde_json::{Value, json};
+
+use crate::verdict::LayerId;
+
+/// The schema, draft 2020-12.
+pub fn schema() -> Value {
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Holdpoint policy",
+        "description": "What agents may do. Reference: docs/reference/policy.md",
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["version", "name", "layers"],
+        "properties": {
+            "version": {"const": 1, "description": "Version of the format"},
+            "name": described(text(), "For people"),
+            "layers": layers(),
+            "lists": named(&list(), "Named allowlists"),
+            "lookups": named(&lookup(), "Named read-only questions to a database"),
+            "egress": egress(false),
+            "tools": {"type": "array", "items": tool(), "description": "Rules; the first that matches a tool decides alone"},
+            "injection": injection()
+        }
+    })
+}
+
+fn described(mut schema: Value, description: &str) -> Value {
+    if let Some(map) = schema.as_object_mut() {
+        map.insert("description".to_owned(), description.into());
+    }
+    schema
+}
+
+fn text() -> Value {
+    json!({"type": "string", "minLength": 1})
+}
+
+fn name() -> Value {
+    json!({"type": "string", "pattern": "^[A-Za-z][A-Za-z0-9_-]{0,63}$"})
+}
+
+fn named(of: &Value, description: &str) -> Value {
+    json!({
+        "type": "object",
+        "propertyNames": name(),
+        "additionalProperties": of,
+        "description": description
+    })
+}
+
+fn texts(description: &str) -> Value {
+    json!({"type": "array", "minItems": 1, "items": text(), "description": description})
+}
+
+fn object(required: &[&str], properties: &Value) -> Value {
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "required": required,
+        "properties": properties
+    })
+}
+
+fn layers() -> Value {
+    let all = LayerId::ALL.map(LayerId::as_str);
+    let modes = |layer: LayerId| match layer {
+        LayerId::Catalog | LayerId::Identity => json!({"const": "off"}),
+        _ => json!({"enum": ["off", "shadow", "enforce"]}),
+    };
+    let properties: serde_json::Map<_, _> = LayerId::ALL
+        .into_iter()
+        .map(|layer| (layer.as_str().to_owned(), modes(layer)))
+        .collect();
+    described(
+        object(&all, &properties.into()),
+        "Every layer: off, shadow (judge and count) or enforce",
+    )
+}
+
+fn list() -> Value {
+    let mut list = object(
+        &[],
+        &json!({
+            "hosts": texts("host, host:port or *.domain"),
+            "emails": texts("Whole addresses"),
+            "email_domains": texts("Domains, exact"),
+            "accounts": texts("Account numbers")
+        }),
+    );
+    if let Some(map) = list.as_object_mut() {
+        map.insert("minProperties".to_owned(), 1.into());
+    }
+    list
+}
+
+fn lookup() -> Value {
+    object(
+        &["store", "sql"],
+        &json!({
+            "store": described(name(), "A store of the config"),
+            "sql": described(text(), "One SELECT; :principal, :tenant and what `as` binds")
+        }),
+    )
+}
+
+fn selector() -> Value {
+    json!({"type": "string", "pattern": "^/", "description": "JSON Pointer with * and **, such as /to or /**"})
+}
+
+fn at() -> Value {
+    let many = json!({"type": "array", "minItems": 1, "items": selector()});
+    json!({"anyOf": [selector(), many], "description": "Where to look in the arguments"})
+}
+
+fn otherwise() -> Value {
+    json!({"enum": ["deny", "hold"], "description": "deny (default), or hold for a ticket"})
+}
+
+fn egress(with_at: bool) -> Value {
+    let allow = json!({"type": "array", "items": name(), "description": "Lists with hosts"});
+    if with_at {
+        let properties = json!({"at": at(), "allow": allow, "otherwise": otherwise()});
+        return object(&["at", "allow"], &properties);
+    }
+    let properties = json!({"allow": allow, "otherwise": otherwise()});
+    described(
+        object(&["allow"], &properties),
+        "URLs in any argument of a tool whose rule has no egress",
+    )
+}
+
+fn rules(of: &Value, description: &str) -> Value {
+    json!({"type": "array", "minItems": 1, "items": of, "description": description})
+}
+
+fn matcher() -> Value {
+    json!({"type": "string", "pattern": "^[^*]*\\*?$", "minLength": 1, "description": "name, prefix_* or *"})
+}
+
+fn tool() -> Value {
+    let recipients = object(
+        &["at", "kind", "allow"],
+        &json!({
+            "at": at(),
+            "kind": {"enum": ["email", "account", "iban"]},
+            "allow": {
+                "type": "array",
+                "items": {"anyOf": [name(), object(&["lookup"], &json!({"lookup": name()}))]},
+                "description": "Lists, or {lookup: NAME}"
+            },
+            "otherwise": otherwise()
+        }),
+    );
+    let ownership = object(
+        &["resource", "as", "owner"],
+        &json!({
+            "resource": selector(),
+            "as": {"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$", "description": "SQL parameter that gets the id"},
+            "owner": described(name(), "Look-up that returns the owner's subject")
+        }),
+    );
+    let route = object(&["route"], &json!({"route": name()}));
+    object(
+        &["tool"],
+        &json!({
+            "tool": matcher(),
+            "effect": {"enum": ["read", "write"], "description": "write (default)"},
+            "executes_at": {
+                "anyOf": [{"const": "agent"}, route],
+                "description": "Where a call takes effect: there its ticket is redeemed"
+            },
+            "egress": rules(&egress(true), "URLs in arguments"),
+            "recipients": rules(&recipients, "People and accounts in arguments"),
+            "ownership": rules(&ownership, "Resources in arguments"),
+            "ticket": ticket()
+        }),
+    )
+}
+
+fn ticket() -> Value {
+    let duration = "^[0-9]";
+    object(
+        &["gate", "ttl"],
+        &json!({
+            "gate": {"enum": ["confirm", "approve"], "description": "confirm: the same user; approve: somebody else"},
+            "role": described(name(), "Role that the approver must have"),
+            "ttl": {"type": "string", "pattern": duration, "description": "Such as 15m; at most 720h"},
+            "summary": described(text(), "For the approver; {/pointer} is replaced by the argument")
+        }),
+    )
+}
+
+fn threshold(description: &str) -> Value {
+    json!({
+        "anyOf": [{"type": "number", "minimum": 0, "maximum": 1}, {"const": "never"}],
+        "description": description
+    })
+}
+
+fn injection() -> Value {
+    let redact = || threshold("From this score the matching spans are removed");
+    let block = || threshold("From this score the whole output is withheld");
+    let tool = object(
+        &["tool"],
+        &json!({"tool": matcher(), "redact": redact(), "block": block()}),
+    );
+    described(
+        object(
+            &[],
+            &json!({
+                "redact": redact(),
+                "block": block(),
+                "tools": {"type": "array", "items": tool}
+            }),
+        ),
+        "Thresholds for what tools give back",
+    )
+}

@@ -1,0 +1,261 @@
+//! REST tool backends: a method and a path template are a tool, its arguments come from path, query and a JSON body.
+//!
+//! What no template matches is refused. The whole call is one item; the answer's texts are items.
+
+mod arguments;
+mod problem;
+mod response;
+
+use std::collections::HashMap;
+
+use arguments::Gathered;
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+pub use problem::problem;
+
+use super::{Malformed, Protocol, Refusal, Request, ResponseReader, Written};
+use crate::guard::Decision;
+use crate::item::{Item, Located, Place, RouteKind, ToolCall};
+use crate::names::ToolName;
+use crate::settings::HttpTool;
+use crate::source::{Problem, Problems};
+use crate::verdict::{Finding, Hold, Reason, Verdict};
+use crate::wire::json::{BODY_DEPTH, Document};
+use crate::wire::media::{Media, media};
+
+/// Asks for a second identical act on purpose.
+const AGAIN: HeaderName = HeaderName::from_static("holdpoint-again");
+/// The path parameter that names the tool.
+const TOOL: &str = "tool";
+/// Seconds after which an agent may ask again for a call that is being carried out.
+const IN_PROGRESS_RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
+
+/// The adapter.
+#[derive(Clone, Debug)]
+pub struct HttpTools {
+    tools: Vec<HttpTool>,
+    routers: HashMap<Method, matchit::Router<usize>>,
+}
+
+/// A request taken apart.
+struct Matched<'t> {
+    template: &'t HttpTool,
+    tool: ToolName,
+    gathered: Gathered,
+}
+
+impl HttpTools {
+    /// An adapter for these tools.
+    ///
+    /// # Errors
+    /// Every template that is malformed, ambiguous, or names no tool or one that is named twice.
+    pub fn new(tools: &[HttpTool]) -> Result<Self, Problems> {
+        let mut routers: HashMap<Method, matchit::Router<usize>> = HashMap::new();
+        let mut problems = Vec::new();
+        for (index, tool) in tools.iter().enumerate() {
+            if let Err(problem) = check(tool, tools.get(..index).unwrap_or_default()) {
+                problems.push(problem);
+                continue;
+            }
+            let router = routers.entry(tool.method.clone()).or_default();
+            if let Err(error) = router.insert(&tool.path, index) {
+                problems.push(at(tool, &error.to_string()));
+            }
+        }
+        if !problems.is_empty() {
+            return Err(Problems(problems));
+        }
+        Ok(Self {
+            tools: tools.to_vec(),
+            routers,
+        })
+    }
+
+    fn find<'s, 'p>(&'s self, parts: &'p Parts) -> Option<(&'s HttpTool, matchit::Params<'s, 'p>)> {
+        let found = self.routers.get(&parts.method)?.at(parts.uri.path()).ok()?;
+        Some((self.tools.get(*found.value)?, found.params))
+    }
+
+    fn matched(&self, request: &Request) -> Result<Matched<'_>, Malformed> {
+        let (template, params) = self.find(&request.parts).ok_or_else(unknown)?;
+        if request.json.is_none() && !request.body.is_empty() {
+            return Err(Malformed {
+                code: "unsupported_media_type",
+                message: "Send the body as `application/json`.".to_owned(),
+            });
+        }
+        let named = params
+            .iter()
+            .filter(|(name, _)| template.tool.is_some() || *name != TOOL);
+        Ok(Matched {
+            template,
+            tool: named_tool(template, &params)?,
+            gathered: Gathered::gather(named, request.parts.uri.query(), request.json.as_ref())?,
+        })
+    }
+
+    /// The request in the stored form of its arguments.
+    fn bound(&self, request: &mut Request, stored: &Bytes) -> Result<(), Malformed> {
+        let matched = self.matched(request)?;
+        let mut template = matched.template.path.clone();
+        if matched.template.tool.is_none() {
+            template = template.replace("{tool}", &arguments::encoded(matched.tool.as_str()));
+        }
+        let (target, body) = matched.gathered.put_back(&template, stored)?;
+        request.parts.uri = Uri::try_from(target).map_err(|_| unwritable())?;
+        request.json = if body.is_empty() {
+            None
+        } else {
+            Some(Document::read(body.clone(), BODY_DEPTH).map_err(|_| unwritable())?)
+        };
+        request.body = body;
+        Ok(())
+    }
+}
+
+impl Protocol for HttpTools {
+    fn name(&self) -> &'static str {
+        "http_tools"
+    }
+
+    fn kind(&self) -> RouteKind {
+        RouteKind::Http
+    }
+
+    fn read(&self, request: &Request) -> Result<Vec<Located>, Malformed> {
+        let matched = self.matched(request)?;
+        let again = request.parts.headers.get(AGAIN);
+        Ok(vec![Located {
+            place: Place::default(),
+            item: Item::ToolCall(ToolCall {
+                tool: matched.tool,
+                args: matched.gathered.into_arguments(),
+                call_id: None,
+                again: again.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"true")),
+            }),
+        }])
+    }
+
+    fn write(&self, mut request: Request, decision: &Decision) -> Result<Written, Malformed> {
+        let ruling = decision.rulings.first().ok_or_else(unwritable)?;
+        match &ruling.verdict {
+            Verdict::Deny(finding) => Ok(Written::Refuse(refusal(finding, None))),
+            Verdict::Hold(hold) => Ok(Written::Refuse(refusal(&hold.finding, Some(hold)))),
+            Verdict::Rewrite(_) => Err(unwritable()),
+            Verdict::Allow => {
+                if let Some((_, receipt)) = decision.receipts.first() {
+                    return Ok(Written::Replay(receipt.clone()));
+                }
+                if let Some((_, claim)) = decision.claims.first() {
+                    self.bound(&mut request, claim.arguments())?;
+                }
+                Ok(Written::Forward(request))
+            }
+        }
+    }
+
+    fn response(
+        &self,
+        request: &Request,
+        head: &http::response::Parts,
+    ) -> Result<Box<dyn ResponseReader>, Malformed> {
+        let media = media(&head.headers).map_err(|_| Malformed {
+            code: "upstream_invalid_response",
+            message: "The tool's answer is not in UTF-8, so its text cannot be judged.".to_owned(),
+        })?;
+        let (template, params) = self.find(&request.parts).ok_or_else(unknown)?;
+        let tool = Some(named_tool(template, &params)?);
+        Ok(Box::new(response::Answer::new(tool, media == Media::Json)))
+    }
+
+    fn refuse(&self, refusal: &Refusal) -> http::Response<Bytes> {
+        let mut response = problem(refusal);
+        if refusal.reason == Some(Reason::InProgress) {
+            response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, IN_PROGRESS_RETRY_AFTER);
+        }
+        response
+    }
+}
+
+fn named_tool(
+    template: &HttpTool,
+    params: &matchit::Params<'_, '_>,
+) -> Result<ToolName, Malformed> {
+    if let Some(tool) = &template.tool {
+        return Ok(tool.clone());
+    }
+    let name = params.get(TOOL).ok_or_else(unknown)?;
+    arguments::decoded(name).map(ToolName::from)
+}
+
+fn unknown() -> Malformed {
+    Malformed {
+        code: "endpoint_unknown",
+        message: "The route maps no tool to this method and path. Add it to the route's `tools`."
+            .to_owned(),
+    }
+}
+
+fn refusal(finding: &Finding, hold: Option<&Hold>) -> Refusal {
+    let in_progress = finding.reason == Reason::InProgress;
+    Refusal {
+        status: if in_progress {
+            StatusCode::CONFLICT
+        } else {
+            StatusCode::FORBIDDEN
+        },
+        code: finding.reason.as_str(),
+        message: finding.reason.advice().to_owned(),
+        reason: Some(finding.reason),
+        hold: hold.cloned(),
+        retry: in_progress,
+    }
+}
+
+fn unwritable() -> Malformed {
+    Malformed {
+        code: "ruling_unwritable",
+        message: "A verdict could not be written into the message.".to_owned(),
+    }
+}
+
+fn at(tool: &HttpTool, what: &str) -> Problem {
+    Problem::new(format!("`{} {}`: {what}", tool.method, tool.path))
+}
+
+/// One tool, one method, one path: an approval of a call must not open another way to it.
+fn check(tool: &HttpTool, before: &[HttpTool]) -> Result<(), Problem> {
+    let path = tool.path.as_str();
+    if !path.starts_with('/') {
+        return Err(at(tool, "a path template starts with '/'"));
+    }
+    if path.contains("{{") || path.contains("}}") || path.contains("{*") {
+        return Err(at(
+            tool,
+            "a path template has parameters of the form {name} only",
+        ));
+    }
+    let path_and_query = path.replace(['{', '}'], "");
+    if path_and_query.contains(['?', '#', '%', ';']) || path.contains("//") {
+        return Err(at(
+            tool,
+            "a path template has plain segments: no query, escapes or empty segments",
+        ));
+    }
+    match &tool.tool {
+        None if !path.contains("{tool}") => Err(at(tool, "nothing says which tool this is")
+            .help("name it, or put {tool} into the path")),
+        Some(name) if before.iter().any(|other| other.tool.as_ref() == Some(name)) => Err(at(
+            tool,
+            &format!("the tool `{name}` has another path already"),
+        )
+        .help("give each method and path its own tool name: an approval is for one of them")),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,412 @@
+//! Calls in responses. A whole response gives each call in one fragment, a stream in many: one reader for both, so that
+//! both are judged alike.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::json;
+
+use super::{MAX_CALLS, MAX_CHOICES, ReplyRules, exact_keys, invalid_response, present};
+use crate::item::{Arguments, Item, Located, Place, ToolCall, UnreadableCall};
+use crate::names::ToolName;
+use crate::protocols::Malformed;
+use crate::wire::json::{Document, Kind, Node};
+
+/// In which form a call is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// `tool_calls[]` with `function`.
+    Function,
+    /// `tool_calls[]` with `custom`: free text. Judged as the arguments `{"input": text}`.
+    Custom,
+    /// `function_call`, from before there were tools.
+    Legacy,
+}
+
+impl Form {
+    /// The type, which is also the key of the body.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::Function => "function",
+            Self::Custom => "custom",
+            Self::Legacy => "function_call",
+        }
+    }
+
+    /// The key of the text in the body.
+    pub const fn text_key(self) -> &'static str {
+        match self {
+            Self::Function | Self::Legacy => "arguments",
+            Self::Custom => "input",
+        }
+    }
+}
+
+/// Members that this reader does not know, such as a provider's signature: they go with their call.
+type Extras = Vec<(Box<str>, Bytes)>;
+
+/// A part of a call, or all of it.
+#[derive(Debug, Default)]
+pub(super) struct Fragment<'d> {
+    pub index: Option<u64>,
+    pub id: Option<&'d str>,
+    form: Option<Form>,
+    pub name: Option<&'d str>,
+    text: Option<&'d str>,
+    fault: Option<&'static str>,
+    extras: Extras,
+    body_extras: Extras,
+}
+
+impl<'d> Fragment<'d> {
+    /// Reads an element of `tool_calls`.
+    pub fn of_tool_call(document: &'d Document, node: &'d Node) -> Result<Self, Malformed> {
+        must_be_object(node)?;
+        exact_keys(node, &["index", "id", "type", "function", "custom"])?;
+        let mut fragment = Self {
+            index: index(document, node)?,
+            ..Self::default()
+        };
+        fragment.id = fragment.string(node, "id");
+        let declared = match fragment.string(node, "type") {
+            None => None,
+            Some("function") => Some(Form::Function),
+            Some("custom") => Some(Form::Custom),
+            Some(_) => {
+                fragment.fault = Some("the call has an unknown type");
+                None
+            }
+        };
+        let bodies = [Form::Function, Form::Custom]
+            .map(|form| present(node, form.key()).map(|body| (form, body)));
+        let written = match bodies {
+            [Some(_), Some(_)] => {
+                fragment.fault = Some("the call is of two types");
+                None
+            }
+            [Some(body), None] | [None, Some(body)] => Some(body),
+            [None, None] => None,
+        };
+        if let Some((form, body)) = written {
+            fragment.body(document, form, body)?;
+        }
+        if fragment.form.is_some() && declared.is_some() && fragment.form != declared {
+            fragment.fault = Some("the call is of two types");
+        }
+        fragment.form = fragment.form.or(declared);
+        fragment.extras = extras(
+            document,
+            node,
+            &["index", "id", "type", "function", "custom"],
+        );
+        Ok(fragment)
+    }
+
+    /// Reads a `function_call`.
+    pub fn of_legacy(document: &'d Document, node: &'d Node) -> Result<Self, Malformed> {
+        let mut fragment = Self::default();
+        fragment.body(document, Form::Legacy, node)?;
+        Ok(fragment)
+    }
+
+    fn body(&mut self, document: &Document, form: Form, node: &'d Node) -> Result<(), Malformed> {
+        must_be_object(node)?;
+        exact_keys(node, &["name", form.text_key()])?;
+        self.form = Some(form);
+        self.name = self.string(node, "name");
+        self.text = self.string(node, form.text_key());
+        self.body_extras = extras(document, node, &["name", form.text_key()]);
+        Ok(())
+    }
+
+    /// A string that says something: backends also send `null` and an empty string for what they said before.
+    fn string(&mut self, node: &'d Node, key: &str) -> Option<&'d str> {
+        let value = present(node, key)?;
+        let text = value.as_str();
+        if text.is_none() {
+            self.fault = Some("a field of the call is not a string");
+        }
+        text.filter(|text| !text.is_empty())
+    }
+}
+
+/// A call as far as it is known.
+#[derive(Debug, Default)]
+pub(super) struct Call {
+    pub id: Option<String>,
+    form: Option<Form>,
+    pub name: Option<String>,
+    pub text: String,
+    fault: Option<&'static str>,
+    extras: Extras,
+    body_extras: Extras,
+}
+
+impl Call {
+    /// A call that starts with this fragment.
+    pub fn new(fragment: Fragment<'_>) -> Self {
+        let mut call = Self::default();
+        call.extend(fragment);
+        call
+    }
+
+    /// Takes one more fragment. What contradicts the earlier ones makes the call unreadable.
+    pub fn extend(&mut self, fragment: Fragment<'_>) {
+        let mut fault = self.fault.or(fragment.fault);
+        if self.id.is_none() {
+            self.id = fragment.id.map(str::to_owned);
+        }
+        match (&self.name, fragment.name) {
+            (None, name) => self.name = name.map(str::to_owned),
+            (Some(known), Some(name)) if known != name => fault = Some("the call has two names"),
+            (Some(_), _) => {}
+        }
+        match (self.form, fragment.form) {
+            (Some(known), Some(form)) if known != form => fault = Some("the call is of two types"),
+            (known, form) => self.form = known.or(form),
+        }
+        self.text.push_str(fragment.text.unwrap_or_default());
+        self.fault = fault;
+        merge(&mut self.extras, fragment.extras);
+        merge(&mut self.body_extras, fragment.body_extras);
+    }
+
+    /// Whether it has this id.
+    pub fn is(&self, id: &str) -> bool {
+        self.id.as_deref() == Some(id)
+    }
+
+    /// In which form it is written: a function, where nothing says so.
+    pub fn form(&self) -> Form {
+        self.form.unwrap_or(Form::Function)
+    }
+
+    /// Bytes that it holds back.
+    pub fn size(&self) -> usize {
+        let extras = self.extras.iter().chain(&self.body_extras);
+        self.text.len()
+            + self.id.as_ref().map_or(0, String::len)
+            + self.name.as_ref().map_or(0, String::len)
+            + extras
+                .map(|(key, json)| key.len() + json.len())
+                .sum::<usize>()
+    }
+
+    /// The call as an item.
+    pub fn located(&self, pointer: String) -> Located {
+        let call_id = self.id.as_deref().map(Arc::from);
+        let tool = ToolName::from(self.name.as_deref().unwrap_or_default());
+        let item = match self.arguments() {
+            Ok(args) => Item::ToolCall(ToolCall {
+                tool,
+                args,
+                call_id,
+                again: false,
+            }),
+            Err(cause) => Item::Unreadable(UnreadableCall {
+                tool,
+                call_id,
+                cause,
+            }),
+        };
+        Located {
+            place: Place {
+                pointer,
+                span: None,
+            },
+            item,
+        }
+    }
+
+    fn arguments(&self) -> Result<Arguments, String> {
+        if let Some(fault) = self.fault {
+            return Err(fault.to_owned());
+        }
+        let raw = match self.form() {
+            Form::Custom => Bytes::from(json!({ "input": self.text }).to_string()),
+            // Clients run a call without arguments so.
+            _ if self.text.is_empty() => Bytes::from_static(b"{}"),
+            _ => Bytes::copy_from_slice(self.text.as_bytes()),
+        };
+        Arguments::read(raw).map_err(|error| error.to_string())
+    }
+
+    /// The text to write when these stored arguments take the place of the proposed ones.
+    pub fn stored_text(&self, arguments: &Bytes) -> Option<String> {
+        if self.form() != Form::Custom {
+            return String::from_utf8(arguments.to_vec()).ok();
+        }
+        let arguments = Arguments::read(arguments.clone()).ok()?;
+        Some(arguments.value.get("input")?.as_str()?.to_owned())
+    }
+
+    /// The delta that opens the call at `index`, with everything but its text.
+    pub fn opening(&self, index: usize) -> Vec<u8> {
+        let form = self.form();
+        let mut body = Object::default();
+        if let Some(name) = &self.name {
+            body.text("name", name);
+        }
+        body.text(form.text_key(), "");
+        body.extras(&self.body_extras);
+        let mut delta = Object::default();
+        if form == Form::Legacy {
+            delta.raw(form.key(), &body.finish());
+            return delta.finish();
+        }
+        let mut call = Object::default();
+        call.raw("index", index.to_string().as_bytes());
+        if let Some(id) = &self.id {
+            call.text("id", id);
+        }
+        call.text("type", form.key());
+        call.raw(form.key(), &body.finish());
+        call.extras(&self.extras);
+        delta.raw("tool_calls", &[b"[", &call.finish()[..], b"]"].concat());
+        delta.finish()
+    }
+
+    /// The delta with the whole text of the call at `index`.
+    pub fn content(&self, index: usize, text: &str) -> Vec<u8> {
+        let form = self.form();
+        let body = json!({ form.text_key(): text });
+        let delta = match form {
+            Form::Legacy => json!({ form.key(): body }),
+            Form::Function | Form::Custom => {
+                json!({ "tool_calls": [{ "index": index, form.key(): body }] })
+            }
+        };
+        delta.to_string().into_bytes()
+    }
+}
+
+/// Writes a JSON object member by member, with raw values where they must stay as they came.
+#[derive(Default)]
+pub(super) struct Object(Vec<u8>);
+
+impl Object {
+    pub fn text(&mut self, key: &str, text: &str) {
+        self.raw(key, &crate::wire::splice::quote(text));
+    }
+
+    pub fn raw(&mut self, key: &str, json: &[u8]) {
+        self.0.push(if self.0.is_empty() { b'{' } else { b',' });
+        self.0.extend_from_slice(&crate::wire::splice::quote(key));
+        self.0.push(b':');
+        self.0.extend_from_slice(json);
+    }
+
+    fn extras(&mut self, extras: &Extras) {
+        for (key, json) in extras {
+            self.raw(key, json);
+        }
+    }
+
+    /// Ends with the start of a last member's value, for the caller to go on.
+    pub fn open(mut self, key: &str, start: &str) -> Vec<u8> {
+        self.raw(key, start.as_bytes());
+        self.0
+    }
+
+    pub fn finish(mut self) -> Vec<u8> {
+        if self.0.is_empty() {
+            self.0.push(b'{');
+        }
+        self.0.push(b'}');
+        self.0
+    }
+}
+
+/// Where one call of a choice has no name, nobody can tell which call the parts belong to: none can be read.
+pub(super) fn fault_nameless<'c>(calls: impl Iterator<Item = &'c mut Call>) {
+    let mut calls: Vec<_> = calls.collect();
+    if calls.iter().any(|call| call.name.is_none()) {
+        for call in &mut calls {
+            call.fault.get_or_insert("a call of the choice has no name");
+        }
+    }
+}
+
+/// Refuses a response with more calls, or more bytes of calls, than may be held.
+pub(super) fn check_held(calls: usize, bytes: usize, rules: ReplyRules) -> Result<(), Malformed> {
+    let message = if calls > MAX_CALLS {
+        format!("the response has more than {MAX_CALLS} calls")
+    } else if bytes > rules.held {
+        format!("the response's calls hold more than {} bytes", rules.held)
+    } else {
+        return Ok(());
+    };
+    Err(Malformed {
+        code: "upstream_too_large",
+        message,
+    })
+}
+
+/// The choice's index; its position where it says none.
+pub(super) fn choice_index(
+    document: &Document,
+    choice: &Node,
+    position: usize,
+) -> Result<u64, Malformed> {
+    must_be_object(choice)?;
+    let index = index(document, choice)?.unwrap_or(position as u64);
+    if index >= MAX_CHOICES {
+        return Err(invalid_response(format!(
+            "the response has more than {MAX_CHOICES} choices"
+        )));
+    }
+    Ok(index)
+}
+
+/// The array under the key; empty where there is none.
+pub(super) fn array<'d>(object: &'d Node, key: &str) -> Result<&'d [Node], Malformed> {
+    match present(object, key) {
+        None => Ok(&[]),
+        Some(Node {
+            kind: Kind::Array(elements),
+            ..
+        }) => Ok(elements),
+        Some(_) => Err(invalid_response(format!("`{key}` is not an array"))),
+    }
+}
+
+pub(super) fn must_be_object(node: &Node) -> Result<(), Malformed> {
+    match node.kind {
+        Kind::Object(_) => Ok(()),
+        _ => Err(invalid_response(
+            "the response has another value where an object must be",
+        )),
+    }
+}
+
+fn index(document: &Document, node: &Node) -> Result<Option<u64>, Malformed> {
+    let Some(index) = present(node, "index") else {
+        return Ok(None);
+    };
+    let raw = document.raw(index);
+    std::str::from_utf8(&raw)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .map(Some)
+        .ok_or_else(|| invalid_response("an `index` of the response is not a whole number"))
+}
+
+fn extras(document: &Document, node: &Node, known: &[&str]) -> Extras {
+    let unknown = node
+        .members()
+        .iter()
+        .filter(|member| !known.contains(&&*member.key));
+    unknown
+        .map(|member| (member.key.clone(), document.raw(&member.value)))
+        .collect()
+}
+
+/// The later value stands.
+fn merge(into: &mut Extras, from: Extras) {
+    for (key, json) in from {
+        match into.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, known)) => *known = json,
+            None => into.push((key, json)),
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Rulings written back: into requests, and as what becomes of each call of a response.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderName, HeaderValue, StatusCode};
+use serde_json::json;
+
+use super::call::Call;
+use super::read::{self, Slot};
+use crate::guard::Decision;
+use crate::item::Item;
+use crate::protocols::{Malformed, Refusal, Request, Written, note};
+use crate::verdict::{Reason, Ruling, Verdict};
+use crate::wire::json::{BODY_DEPTH, Document, Node};
+use crate::wire::splice::Splice;
+
+/// Members of a request that only make sense beside its tools.
+const BESIDE: [(&str, &[&str]); 2] = [
+    ("tools", &["tool_choice", "parallel_tool_calls"]),
+    ("functions", &["function_call"]),
+];
+
+/// Writes the rulings into a request. What no ruling touches keeps its bytes.
+pub(super) fn write(mut request: Request, decision: &Decision) -> Result<Written, Malformed> {
+    let allowed = |ruling: &Ruling| matches!(ruling.verdict, Verdict::Allow);
+    if decision.rulings.iter().all(allowed) {
+        return Ok(Written::Forward(request));
+    }
+    let document = request.json.take().ok_or_else(unwritable)?;
+    let body = edited(&document, decision)?;
+    request.json = Some(Document::read(body.clone(), BODY_DEPTH).map_err(|_| unwritable())?);
+    request.body = body;
+    Ok(Written::Forward(request))
+}
+
+fn edited(document: &Document, decision: &Decision) -> Result<Bytes, Malformed> {
+    let found = read::found(document.root())?;
+    if found.len() != decision.rulings.len() {
+        return Err(unwritable());
+    }
+    let mut splice = Splice::new(document);
+    let mut gone = Vec::new();
+    for (found, ruling) in found.iter().zip(&decision.rulings) {
+        match (&ruling.verdict, found.slot, &found.located.item) {
+            (Verdict::Allow, ..) => {}
+            (Verdict::Rewrite(rewrite), Slot::Text(node), _) => {
+                let text = node.as_str().and_then(|text| rewrite.apply(text));
+                splice.replace_text(node, &text.ok_or_else(unwritable)?);
+            }
+            (verdict, Slot::Text(node), _) => {
+                let reason = verdict.finding().map_or(Reason::Undecided, |f| f.reason);
+                splice.replace_text(node, &note::withheld(reason));
+            }
+            // The text of a definition is of many strings: what must not stay as it is, goes.
+            (_, Slot::Tool(key, index), Item::Definition(definition)) => {
+                gone.push((key, index, definition.tool.as_str()));
+            }
+            (_, Slot::Tool(..), _) => return Err(unwritable()),
+        }
+    }
+    remove_tools(&mut splice, document.root(), &gone);
+    Ok(splice.finish())
+}
+
+fn remove_tools(splice: &mut Splice<'_>, root: &Node, gone: &[(&str, usize, &str)]) {
+    let mut members = HashSet::new();
+    for (key, beside) in BESIDE {
+        let indices: HashSet<usize> = gone.iter().filter(|g| g.0 == key).map(|g| g.1).collect();
+        let Some(tools) = root.get(key).filter(|_| !indices.is_empty()) else {
+            continue;
+        };
+        if indices.len() == tools.elements().len() {
+            members.insert(key);
+            members.extend(beside);
+            continue;
+        }
+        splice.remove_elements(tools, |index| indices.contains(&index));
+        for choice in beside {
+            let Some(node) = root.get(choice) else {
+                continue;
+            };
+            if gone.iter().any(|g| g.0 == key && Some(g.2) == chosen(node)) {
+                members.insert(choice);
+            } else if let Some(list) = node.get("allowed_tools").and_then(|a| a.get("tools")) {
+                let tools = list.elements();
+                let is_gone = |i: usize| {
+                    let name = tools.get(i).and_then(chosen);
+                    gone.iter().any(|g| g.0 == key && Some(g.2) == name)
+                };
+                if (0..tools.len()).all(is_gone) {
+                    splice.replace_text(node, "none");
+                } else {
+                    splice.remove_elements(list, is_gone);
+                }
+            }
+        }
+    }
+    if !members.is_empty() {
+        splice.remove_members(root, |key| members.contains(key));
+    }
+}
+
+/// The tool that a choice names.
+fn chosen(choice: &Node) -> Option<&str> {
+    let inner = choice.get("function").or_else(|| choice.get("custom"));
+    inner.unwrap_or(choice).get("name")?.as_str()
+}
+
+/// What becomes of a call.
+pub(super) enum Fate {
+    /// Released, with this text in place of its own where a ticket binds it to the stored form.
+    Release(Option<String>),
+    /// Not released, with words for the agent.
+    Drop(String),
+}
+
+/// What becomes of each call.
+pub(super) fn fates<'c>(
+    calls: impl ExactSizeIterator<Item = &'c Call>,
+    decision: &Decision,
+) -> Result<Vec<Fate>, Malformed> {
+    if calls.len() != decision.rulings.len() {
+        return Err(unwritable());
+    }
+    let ruled = calls.zip(&decision.rulings).enumerate();
+    ruled
+        .map(|(index, (call, ruling))| {
+            if let Some((_, receipt)) = decision.receipts.iter().find(|r| r.0 == index) {
+                return Ok(Fate::Drop(note::done_before(receipt)));
+            }
+            if let Some(note) = note::blocked(&ruling.verdict) {
+                return Ok(Fate::Drop(note));
+            }
+            let claim = decision.claims.iter().find(|claim| claim.0 == index);
+            let stored = claim.map(|(_, claim)| {
+                let text = call.stored_text(claim.arguments());
+                text.ok_or_else(unwritable)
+            });
+            Ok(Fate::Release(stored.transpose()?))
+        })
+        .collect()
+}
+
+/// What is said in place of the calls of one choice that are dropped.
+pub(super) fn notes(fates: &[Fate]) -> Option<String> {
+    note::joined(fates.iter().filter_map(|fate| match fate {
+        Fate::Drop(note) => Some(note.clone()),
+        Fate::Release(_) => None,
+    }))
+}
+
+/// Whether a finish reason speaks of calls: the others say what became of the text, and stay.
+pub(super) fn names_calls(finish_reason: &str) -> bool {
+    !matches!(finish_reason, "stop" | "length" | "content_filter")
+}
+
+/// A refusal in the API's error shape.
+pub(super) fn refuse(refusal: &Refusal) -> http::Response<Bytes> {
+    let mut message = refusal.message.clone();
+    if let Some(hold) = &refusal.hold {
+        let ticket = hold.ticket.as_ref().map(|id| format!("ticket: {id}"));
+        let expires = hold.expires_at.as_ref().map(|at| format!("expires: {at}"));
+        let facts: Vec<_> = ticket.into_iter().chain(expires).collect();
+        if !facts.is_empty() {
+            message = format!("{message} ({})", facts.join(", "));
+        }
+    }
+    let kind = match refusal.status {
+        _ if refusal.reason.is_some() => "policy_error",
+        status if status.is_server_error() => "server_error",
+        StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
+        _ => "invalid_request_error",
+    };
+    let body = json!({ "error": {
+        "message": message, "type": kind, "param": null, "code": refusal.code,
+    }});
+    let mut response = http::Response::new(Bytes::from(body.to_string()));
+    *response.status_mut() = refusal.status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if !refusal.retry {
+        let name = HeaderName::from_static("x-should-retry");
+        headers.insert(name, HeaderValue::from_static("false"));
+    }
+    response
+}
+
+pub(super) fn unwritable() -> Malformed {
+    Malformed {
+        code: "ruling_unwritable",
+        message: "a ruling does not fit the message it is about".to_owned(),
+    }
+}

@@ -1,0 +1,269 @@
+//! Unstreamed responses: one frame, edited in place.
+
+use bytes::Bytes;
+
+use super::call::{
+    Call, Form, Fragment, array, check_held, choice_index, fault_nameless, must_be_object,
+};
+use super::render::{Fate, fates, names_calls, notes, unwritable};
+use super::{ReplyRules, exact_keys, invalid_response, misframed, present};
+use crate::guard::Decision;
+use crate::protocols::{Frame, Framing, Malformed, ResponseReader, Step, note};
+use crate::wire::json::{BODY_DEPTH, Document, Node};
+use crate::wire::splice::{Splice, quote};
+
+/// Reads the body of a response that is not a stream.
+pub(super) struct Reader {
+    rules: ReplyRules,
+    judged: Option<Document>,
+}
+
+impl Reader {
+    pub const fn new(rules: ReplyRules) -> Self {
+        Self {
+            rules,
+            judged: None,
+        }
+    }
+}
+
+impl ResponseReader for Reader {
+    fn framing(&self) -> Framing {
+        Framing::Whole
+    }
+
+    fn push(&mut self, frame: Frame) -> Result<Step, Malformed> {
+        let Frame::Whole(body) = frame else {
+            return Err(misframed());
+        };
+        let document = Document::read(body, BODY_DEPTH).map_err(|error| {
+            invalid_response(format!("the response is not strict JSON: {error}"))
+        })?;
+        let choices = choices(&document)?;
+        let calls = || choices.iter().flat_map(|choice| &choice.calls);
+        check_held(
+            calls().count(),
+            calls().map(|p| p.call.size()).sum(),
+            self.rules,
+        )?;
+        let judge: Vec<_> = choices
+            .iter()
+            .flat_map(|choice| {
+                choice
+                    .calls
+                    .iter()
+                    .map(|p| p.call.located(p.pointer(choice)))
+            })
+            .collect();
+        if judge.is_empty() {
+            return Ok(Step {
+                send: vec![document.bytes().clone()],
+                judge,
+            });
+        }
+        self.judged = Some(document);
+        Ok(Step {
+            send: Vec::new(),
+            judge,
+        })
+    }
+
+    fn resolve(&mut self, decision: &Decision) -> Result<Vec<Bytes>, Malformed> {
+        let document = self.judged.take().ok_or_else(unwritable)?;
+        let choices = choices(&document)?;
+        let calls: Vec<_> = choices.iter().flat_map(|c| &c.calls).collect();
+        let fates = fates(calls.iter().map(|proposal| &proposal.call), decision)?;
+        let mut splice = Splice::new(&document);
+        let mut rest = &fates[..];
+        for choice in &choices {
+            let (own, others) = rest
+                .split_at_checked(choice.calls.len())
+                .ok_or_else(unwritable)?;
+            choice.edit(&mut splice, own, self.rules.note);
+            rest = others;
+        }
+        Ok(vec![splice.finish()])
+    }
+
+    fn finish(&mut self) -> Result<Step, Malformed> {
+        Ok(Step::default())
+    }
+}
+
+struct Choice<'d> {
+    index: u64,
+    node: &'d Node,
+    message: &'d Node,
+    calls: Vec<Proposal<'d>>,
+}
+
+struct Proposal<'d> {
+    /// The element of `tool_calls`, or the `function_call`.
+    node: &'d Node,
+    /// Where it stands in `tool_calls`.
+    position: usize,
+    call: Call,
+}
+
+impl Proposal<'_> {
+    fn pointer(&self, choice: &Choice<'_>) -> String {
+        pointer(choice.index, self.call.form(), self.position)
+    }
+}
+
+/// Where a call stands: the same words for a whole response and a stream, as if a choice held its calls itself.
+pub(super) fn pointer(choice: u64, form: Form, position: usize) -> String {
+    match form {
+        Form::Legacy => format!("/choices/{choice}/function_call"),
+        Form::Function | Form::Custom => format!("/choices/{choice}/tool_calls/{position}"),
+    }
+}
+
+/// Refuses calls where this kind of response has none: a client may look there all the same.
+pub(super) fn no_calls_in(choice: &Node, key: &str) -> Result<(), Malformed> {
+    let Some(node) = present(choice, key) else {
+        return Ok(());
+    };
+    if ["tool_calls", "function_call"]
+        .into_iter()
+        .any(|key| present(node, key).is_some())
+    {
+        return Err(invalid_response(format!(
+            "calls stand in `{key}`, where none can be"
+        )));
+    }
+    Ok(())
+}
+
+fn choices(document: &Document) -> Result<Vec<Choice<'_>>, Malformed> {
+    let root = document.root();
+    must_be_object(root)?;
+    exact_keys(root, &["choices"])?;
+    let mut choices = Vec::new();
+    for (position, node) in array(root, "choices")?.iter().enumerate() {
+        let index = choice_index(document, node, position)?;
+        exact_keys(node, &["index", "message", "delta", "finish_reason"])?;
+        no_calls_in(node, "delta")?;
+        if choices
+            .iter()
+            .any(|choice: &Choice<'_>| choice.index == index)
+        {
+            return Err(invalid_response("two choices have the same index"));
+        }
+        let Some(message) = present(node, "message") else {
+            continue;
+        };
+        must_be_object(message)?;
+        exact_keys(message, &["content", "tool_calls", "function_call"])?;
+        let mut calls = Vec::new();
+        for (position, node) in array(message, "tool_calls")?.iter().enumerate() {
+            calls.push(Proposal {
+                node,
+                position,
+                call: Call::new(Fragment::of_tool_call(document, node)?),
+            });
+        }
+        if let Some(node) = present(message, "function_call") {
+            calls.push(Proposal {
+                node,
+                position: 0,
+                call: Call::new(Fragment::of_legacy(document, node)?),
+            });
+        }
+        fault_nameless(calls.iter_mut().map(|proposal| &mut proposal.call));
+        choices.push(Choice {
+            index,
+            node,
+            message,
+            calls,
+        });
+    }
+    Ok(choices)
+}
+
+impl Choice<'_> {
+    fn edit(&self, splice: &mut Splice<'_>, fates: &[Fate], note: bool) {
+        let mut dropped = Vec::new();
+        let mut survivors = 0;
+        let mut legacy_dropped = false;
+        for (proposal, fate) in self.calls.iter().zip(fates) {
+            let legacy = proposal.call.form() == Form::Legacy;
+            match fate {
+                Fate::Drop(_) if legacy => legacy_dropped = true,
+                Fate::Drop(_) => dropped.push(proposal.position),
+                Fate::Release(stored) => {
+                    let position = proposal.position.saturating_sub(dropped.len());
+                    proposal.edit(splice, position, stored.as_deref());
+                    survivors += 1;
+                }
+            }
+        }
+        if dropped.is_empty() && !legacy_dropped {
+            return;
+        }
+        let tools = self.message.get("tool_calls");
+        let all = tools.is_some_and(|tools| tools.elements().len() == dropped.len());
+        let mut gone = Vec::new();
+        match tools {
+            Some(_) if all && !dropped.is_empty() => gone.push("tool_calls"),
+            Some(tools) => splice.remove_elements(tools, |i| dropped.contains(&i)),
+            None => {}
+        }
+        if legacy_dropped {
+            gone.push("function_call");
+        }
+        if let Some(note) = notes(fates).filter(|_| note) {
+            self.add_note(splice, &mut gone, &note);
+        }
+        splice.remove_members(self.message, |key| gone.contains(&key));
+        let reason = self.node.get("finish_reason");
+        if survivors == 0
+            && let Some(reason) = reason.filter(|r| r.as_str().is_some_and(names_calls))
+        {
+            splice.replace_text(reason, "stop");
+        }
+    }
+
+    /// Puts the note after the content, or in the place of a member that goes.
+    fn add_note(&self, splice: &mut Splice<'_>, gone: &mut Vec<&str>, note: &str) {
+        if let Some(content) = self.message.get("content") {
+            if let Some(said) = content.as_str() {
+                splice.replace_text(content, &note::after(said, note));
+            } else if content.is_null() {
+                splice.replace_text(content, note);
+            }
+            return;
+        }
+        let mut members = self.message.members().iter();
+        match members.find(|member| gone.contains(&&*member.key)) {
+            Some(member) => {
+                gone.retain(|key| *key != &*member.key);
+                splice.replace_member(member, "content", &quote(note));
+            }
+            None => splice.add_member(self.message, "content", &quote(note)),
+        }
+    }
+}
+
+impl Proposal<'_> {
+    fn edit(&self, splice: &mut Splice<'_>, position: usize, stored: Option<&str>) {
+        let form = self.call.form();
+        if let Some(index) = present(self.node, "index").filter(|_| position != self.position) {
+            splice.replace(index, position.to_string());
+        }
+        let Some(stored) = stored else {
+            return;
+        };
+        let body = match form {
+            Form::Legacy => Some(self.node),
+            Form::Function | Form::Custom => self.node.get(form.key()),
+        };
+        let Some(body) = body else {
+            return;
+        };
+        match body.get(form.text_key()) {
+            Some(text) => splice.replace_text(text, stored),
+            None => splice.add_member(body, form.text_key(), &quote(stored)),
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! From an upstream's answer, or a stored receipt, to the agent's.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Method, Response, StatusCode, header, response};
+
+use super::refuse::{self, Refused};
+use super::stream::{self, Driver};
+use super::transit::Transit;
+use super::{Body, full, headers};
+use crate::guard::Receipt;
+use crate::metrics::UpstreamFault;
+use crate::protocols::{Framing, Request};
+use crate::wire::body::{self, BodyError, Encodings};
+
+const REPLAYED: HeaderName = HeaderName::from_static("holdpoint-replayed");
+
+/// An answer whose head has been read.
+pub(super) struct Incoming {
+    transit: Arc<Transit>,
+    head: response::Parts,
+    body: Body,
+    encodings: Encodings,
+    driver: Driver,
+    bodiless: bool,
+}
+
+/// Why no answer can be given.
+pub(super) struct Failure {
+    /// For the agent.
+    pub(super) refusal: Refused,
+    /// The upstream's answer did not come whole.
+    pub(super) cut: bool,
+}
+
+impl From<Refused> for Failure {
+    fn from(refusal: Refused) -> Self {
+        Self {
+            refusal,
+            cut: false,
+        }
+    }
+}
+
+impl Incoming {
+    /// Chooses the reader for the answer to this request.
+    pub(super) fn open(
+        transit: &Arc<Transit>,
+        request: &Request,
+        response: Response<Body>,
+    ) -> Result<Self, Refused> {
+        let (head, body) = response.into_parts();
+        let encodings =
+            Encodings::of(&head.headers).map_err(|error| stream::unread(transit, &error))?;
+        let driver = driver(transit, request, &head)?;
+        // RFC 9112 section 6.3.
+        let bodiless = request.parts.method == Method::HEAD
+            || matches!(
+                head.status,
+                StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
+            );
+        Ok(Self {
+            transit: Arc::clone(transit),
+            head,
+            body,
+            encodings,
+            driver,
+            bodiless,
+        })
+    }
+
+    /// The answer: at once where it comes in events, else when it is whole and judged.
+    pub(super) async fn answer(self) -> Result<Response<Body>, Refused> {
+        if self.driver.framing() == Framing::Events && !self.bodiless {
+            let headers = headers::returning(&self.head.headers, false);
+            let body = stream::events(self.driver, self.body, &self.encodings);
+            return Ok(with_head(self.head.status, headers, body));
+        }
+        let whole = self.whole().await.map_err(|failure| failure.refusal)?;
+        Ok(whole.map(full))
+    }
+
+    /// The answer, whole and judged.
+    pub(super) async fn whole(self) -> Result<Response<Bytes>, Failure> {
+        let Self {
+            transit,
+            head,
+            body,
+            encodings,
+            driver,
+            bodiless,
+        } = self;
+        if bodiless {
+            let headers = headers::returning(&head.headers, true);
+            return Ok(with_head(head.status, headers, Bytes::new()));
+        }
+        let limit = transit.settings.limits.response_body;
+        let idle = transit.settings.timeouts.idle;
+        let came = body::read(body, &encodings, limit, idle)
+            .await
+            .map_err(|error| Failure {
+                refusal: stream::unread(&transit, &error),
+                cut: matches!(error, BodyError::Cut(_) | BodyError::Idle(_)),
+            })?;
+        let out = driver.whole(came.clone()).await?;
+        let exact = encodings.is_identity() && came == out;
+        let headers = headers::returning(&head.headers, exact);
+        Ok(with_head(head.status, headers, out))
+    }
+}
+
+fn driver(
+    transit: &Arc<Transit>,
+    request: &Request,
+    head: &response::Parts,
+) -> Result<Driver, Refused> {
+    if head.status.is_informational() {
+        let what = "an informational status as the answer";
+        transit.fault(UpstreamFault::Unreadable, &what);
+        return Err(refuse::RESPONSE_UNREADABLE.refusal());
+    }
+    let reader = transit
+        .entry
+        .protocol
+        .response(request, head)
+        .map_err(|malformed| {
+            transit.fault(UpstreamFault::Unreadable, &malformed);
+            refuse::malformed_response(malformed)
+        })?;
+    Ok(Driver::new(
+        Arc::clone(transit),
+        reader,
+        head.status.is_success(),
+    ))
+}
+
+fn with_head<B>(status: StatusCode, headers: http::HeaderMap, body: B) -> Response<B> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    response
+}
+
+/// The receipt of a call that was done before, judged again under today's rules.
+pub(super) async fn replay(
+    transit: &Arc<Transit>,
+    request: &Request,
+    receipt: Receipt,
+) -> Result<Response<Body>, Refused> {
+    let mut response = Response::new(());
+    *response.status_mut() = StatusCode::from_u16(receipt.status).unwrap_or(StatusCode::OK);
+    if let Some(value) = receipt
+        .content_type
+        .and_then(|text| HeaderValue::from_str(&text).ok())
+    {
+        response.headers_mut().insert(header::CONTENT_TYPE, value);
+    }
+    let (head, ()) = response.into_parts();
+    let out = driver(transit, request, &head)?.whole(receipt.body).await?;
+    let mut response = Response::from_parts(head, full(out));
+    response
+        .headers_mut()
+        .insert(REPLAYED, HeaderValue::from_static("true"));
+    Ok(response)
+}

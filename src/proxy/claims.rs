@@ -1,0 +1,83 @@
+//! Claimed tickets of one message, brought to their outcome together.
+
+use bytes::Bytes;
+use http::HeaderValue;
+
+use super::refuse::{self, Refused};
+use crate::clock::{Clock, SystemClock};
+use crate::guard::{Claim, Decision, Outcome, Receipt};
+
+/// Dropped without an outcome, each ends as `unknown`.
+pub(super) struct Claims(Vec<Box<dyn Claim>>);
+
+impl Claims {
+    /// Takes the claims out of a decision.
+    pub(super) fn of(decision: &mut Decision) -> Self {
+        let claims = std::mem::take(&mut decision.claims);
+        Self(claims.into_iter().map(|(_, claim)| claim).collect())
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The value of `Idempotency-Key`: the first ticket's id.
+    pub(super) fn key(&self) -> Option<HeaderValue> {
+        let first = self.0.first()?;
+        HeaderValue::from_str(first.ticket().as_str()).ok()
+    }
+
+    /// Provably nothing was sent: each is approved again.
+    pub(super) async fn not_sent(self) {
+        // A failure leaves it as unknown, which is safe; the store has logged why.
+        let _ = self.finish(|_| Outcome::NotSent).await;
+    }
+
+    /// Sent, and nobody knows what came of it.
+    pub(super) async fn unknown(self) {
+        let _ = self.finish(|_| Outcome::Unknown).await;
+    }
+
+    /// The agent may run the calls from here on.
+    pub(super) async fn released(self) -> Result<(), Refused> {
+        let body = Bytes::from_static(br#"{"released":true}"#);
+        self.answered(200, Some("application/json"), &body).await
+    }
+
+    /// The upstream answered; the outcome is stored before the agent hears of it.
+    pub(super) async fn answered(
+        self,
+        status: u16,
+        content_type: Option<&str>,
+        body: &Bytes,
+    ) -> Result<(), Refused> {
+        let completed_at = SystemClock.now();
+        let receipt = |claim: &dyn Claim| {
+            Outcome::Answered(Receipt {
+                ticket: claim.ticket().clone(),
+                status,
+                content_type: content_type.map(str::to_owned),
+                body: body.clone(),
+                completed_at,
+            })
+        };
+        self.finish(receipt).await
+    }
+
+    async fn finish(self, outcome: impl Fn(&dyn Claim) -> Outcome) -> Result<(), Refused> {
+        let mut result = Ok(());
+        for claim in self.0 {
+            let outcome = outcome(claim.as_ref());
+            let ticket = claim.ticket().clone();
+            // Stored even where the client leaves meanwhile.
+            let cause = match tokio::spawn(claim.finish(outcome)).await {
+                Ok(Ok(())) => continue,
+                Ok(Err(undecided)) => undecided.cause,
+                Err(error) => error.to_string(),
+            };
+            tracing::error!(%ticket, cause, "the outcome of a ticket could not be stored");
+            result = Err(refuse::outcome_unknown());
+        }
+        result
+    }
+}

@@ -1,0 +1,247 @@
+//! The one place that knows the order: route, principal, session, whole body, strict JSON, items, verdicts, upstream,
+//! answer.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Response, StatusCode, Uri, header};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::task::TaskTracker;
+
+use super::answer::{self, Incoming};
+use super::claims::Claims;
+use super::headers::HeaderRules;
+use super::identify::identify;
+use super::passage::Passage;
+use super::redeem::Redemption;
+use super::refuse::{self, Refused, should_retry};
+use super::route::{Entry, Routes};
+use super::transit::Transit;
+use super::upstream::Upstream;
+use super::{Body, Setup, full};
+use crate::guard::Cleared;
+use crate::item::{Leg, RouteKind};
+use crate::metrics::Unscanned;
+use crate::protocols::http_tools::problem;
+use crate::protocols::{Refusal, Request, Written};
+use crate::settings;
+use crate::wire::body::{self, Encodings};
+use crate::wire::json::{BODY_DEPTH, Document};
+use crate::wire::media::{Media, media};
+
+const POLICY: HeaderName = HeaderName::from_static("holdpoint-policy");
+const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// Characters of the policy's hash that a response shows.
+const HASH_PREFIX: usize = 12;
+/// How long the rest of a refused request is read, so that its sender gets to read the answer.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// Everything requests share.
+pub(super) struct Gate<U> {
+    pub(super) setup: Setup,
+    pub(super) routes: Routes,
+    pub(super) rules: HeaderRules,
+    pub(super) permits: Arc<Semaphore>,
+    pub(super) tasks: TaskTracker,
+    pub(super) upstream: U,
+}
+
+impl<U: Upstream> Gate<U> {
+    /// Answers any request.
+    pub(super) async fn answer(&self, request: http::Request<Body>) -> Response<Body> {
+        let (parts, mut body) = request.into_parts();
+        let waits = parts.headers.contains_key(header::EXPECT);
+        let routed = self.routes.find(&parts.uri);
+        let entry = routed.as_ref().ok().map(|(entry, _)| Arc::clone(entry));
+        let mut passage = Passage::begin(&self.setup.metrics, entry.as_ref());
+        let answered = match routed {
+            Err(code) => Err(code.refusal()),
+            Ok((entry, below)) => match Arc::clone(&self.permits).try_acquire_owned() {
+                Err(_) => Err(refuse::OVERLOADED.refusal()),
+                Ok(permit) => {
+                    let permit = Arc::new(permit);
+                    passage.hold(Arc::clone(&permit));
+                    let passed = self.pass(&entry, below, parts, &mut body, permit);
+                    AssertUnwindSafe(passed)
+                        .catch_unwind()
+                        .await
+                        .unwrap_or_else(|_| Err(refuse::INTERNAL.refusal()))
+                }
+            },
+        };
+        let mut response = match answered {
+            Ok(response) => response,
+            Err(refusal) => {
+                passage.refused(refusal.code);
+                // Who waits for `100 Continue` has not begun to send.
+                if !waits && refusal.status != StatusCode::SERVICE_UNAVAILABLE {
+                    let limit = self.setup.settings.limits.request_body;
+                    body::discard(&mut body, limit, LINGER).await;
+                }
+                refused(entry.as_deref(), &refusal)
+            }
+        };
+        let guard = self.setup.guard.load();
+        let hash = &guard.policy().hash.0;
+        if let Ok(value) = HeaderValue::from_str(hash.get(..HASH_PREFIX).unwrap_or(hash)) {
+            response.headers_mut().insert(POLICY, value);
+        }
+        passage.carried_by(response)
+    }
+
+    async fn pass(
+        &self,
+        entry: &Arc<Entry>,
+        below: Uri,
+        parts: Parts,
+        body: &mut Body,
+        permit: Arc<OwnedSemaphorePermit>,
+    ) -> Result<Response<Body>, Refused> {
+        let settings = &self.setup.settings;
+        self.rules.check(&parts)?;
+        let session = identify(&parts.headers, &settings.principals, &settings.session)?;
+        let (request, encoded) = self.receive(below, parts, body).await?;
+        let transit = Arc::new(Transit {
+            guard: self.setup.guard.load_full(),
+            metrics: Arc::clone(&self.setup.metrics),
+            settings: Arc::clone(settings),
+            entry: Arc::clone(entry),
+            session: Arc::new(session),
+        });
+        let items = entry
+            .protocol
+            .read(&request)
+            .map_err(refuse::malformed_request)?;
+        let nothing = items.is_empty();
+        let mut judged = transit
+            .judge(Leg::ToUpstream, items)
+            .await
+            .map_err(|undecided| refuse::undecided_request(&undecided))?;
+        let rest = match transit.kind() {
+            _ if nothing => Unscanned::NoItem,
+            RouteKind::Model => Unscanned::UserText,
+            _ => Unscanned::Structure,
+        };
+        let decision = &mut judged.decision;
+        transit.unscanned(rest, request.body.len().saturating_sub(judged.bytes));
+
+        let came = request.body.clone();
+        let again = (!decision.receipts.is_empty()).then(|| request.clone());
+        let written = entry.protocol.write(request, decision);
+        let claims = Claims::of(decision);
+        let request = match written {
+            Ok(Written::Forward(request)) => request,
+            Ok(Written::Replay(receipt)) => {
+                claims.not_sent().await;
+                let request = again.ok_or_else(|| refuse::INTERNAL.refusal())?;
+                return answer::replay(&transit, &request, receipt).await;
+            }
+            Ok(Written::Refuse(refusal)) => {
+                claims.not_sent().await;
+                return Err(Box::new(refusal));
+            }
+            Err(malformed) => {
+                claims.not_sent().await;
+                return Err(refuse::malformed_request(malformed));
+            }
+        };
+        let upstream = settings
+            .upstreams
+            .get(&entry.route.upstream)
+            .ok_or_else(|| refuse::INTERNAL.refusal())?;
+        let exact = !encoded && same(&came, &request.body);
+        let mut outgoing = self.outgoing(&request, upstream, exact);
+        if let Some(key) = claims.key() {
+            outgoing.headers_mut().insert(IDEMPOTENCY_KEY, key);
+        }
+        let outgoing = Cleared::seal(outgoing, decision);
+        if claims.is_empty() {
+            let sent = self.upstream.send(&entry.route.upstream, outgoing).await;
+            let response = sent.map_err(|error| transit.no_answer(&error))?;
+            return Incoming::open(&transit, &request, response)?.answer().await;
+        }
+        let redemption = Redemption {
+            upstream: self.upstream.clone(),
+            transit,
+            request,
+            outgoing,
+            claims,
+            permit,
+        };
+        redemption.start(&self.tasks).await
+    }
+
+    /// The request, whole and decoded, and whether it came encoded.
+    async fn receive(
+        &self,
+        below: Uri,
+        mut parts: Parts,
+        body: &mut Body,
+    ) -> Result<(Request, bool), Refused> {
+        let settings = &self.setup.settings;
+        let encodings =
+            Encodings::of(&parts.headers).map_err(|error| refuse::request_body(&error))?;
+        let media = media(&parts.headers).map_err(|_| refuse::MEDIA_TYPE_UNSUPPORTED.refusal())?;
+        let limit = settings.limits.request_body;
+        let bytes = body::read(body, &encodings, limit, settings.timeouts.idle)
+            .await
+            .map_err(|error| refuse::request_body(&error))?;
+        parts.uri = below;
+        parts.headers.remove(header::CONTENT_ENCODING);
+        let json = if media == Media::Json && !bytes.is_empty() {
+            let document = Document::read(bytes.clone(), BODY_DEPTH);
+            Some(document.map_err(|error| refuse::request_json(&error))?)
+        } else {
+            None
+        };
+        let request = Request {
+            parts,
+            body: bytes,
+            json,
+        };
+        Ok((request, !encodings.is_identity()))
+    }
+
+    fn outgoing(
+        &self,
+        request: &Request,
+        upstream: &settings::Upstream,
+        exact: bool,
+    ) -> http::Request<Bytes> {
+        let mut outgoing = http::Request::new(request.body.clone());
+        *outgoing.method_mut() = request.parts.method.clone();
+        *outgoing.uri_mut() = request.parts.uri.clone();
+        *outgoing.headers_mut() = self.rules.outgoing(&request.parts.headers, upstream, exact);
+        outgoing
+    }
+}
+
+/// Whether two bodies are the same bytes in the same place: what was not edited.
+fn same(a: &Bytes, b: &Bytes) -> bool {
+    std::ptr::eq(a.as_ptr(), b.as_ptr()) && a.len() == b.len()
+}
+
+/// A refusal in the route's own shape.
+fn refused(entry: Option<&Entry>, refusal: &Refusal) -> Response<Body> {
+    let mut response = match entry {
+        Some(entry) => entry.protocol.refuse(refusal),
+        None => problem(refusal),
+    };
+    let headers = response.headers_mut();
+    headers.insert(SHOULD_RETRY, should_retry(refusal));
+    match refusal.status {
+        StatusCode::SERVICE_UNAVAILABLE => {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        StatusCode::UNAUTHORIZED => {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        _ => {}
+    }
+    response.map(full)
+}

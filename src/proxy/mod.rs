@@ -1,0 +1,158 @@
+//! The proxy: one tower service that `serve` binds to a socket and `eval` calls in process.
+//!
+//! Requests come as HTTP/1.1 says, also in process: with exactly one `host` header.
+
+mod answer;
+mod claims;
+mod client;
+mod gate;
+mod headers;
+mod identify;
+mod passage;
+mod redeem;
+pub mod refuse;
+mod route;
+mod stream;
+mod transit;
+mod upstream;
+
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+pub use client::HttpUpstream;
+use futures_util::future::BoxFuture;
+use gate::Gate;
+use headers::HeaderRules;
+use http_body_util::{BodyExt, Full};
+use route::Routes;
+use tokio::sync::Semaphore;
+use tokio_util::task::TaskTracker;
+pub use upstream::{Upstream, UpstreamError};
+
+use crate::guard::Guard;
+use crate::metrics::Metrics;
+use crate::protocols::Protocol;
+use crate::protocols::http_tools::HttpTools;
+use crate::protocols::openai_chat::OpenAiChat;
+use crate::settings::{Route, RouteProtocol, Settings};
+use crate::source::Problems;
+use crate::verdict::Reason;
+
+/// Any error.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The body of every request and response here: pieces of bytes, possibly without end.
+pub type Body = http_body_util::combinators::UnsyncBoxBody<Bytes, BoxError>;
+
+/// A body that is there already.
+pub fn full(bytes: impl Into<Bytes>) -> Body {
+    Full::new(bytes.into())
+        .map_err(|never| match never {})
+        .boxed_unsync()
+}
+
+/// Put into a request's extensions where its head had both `Content-Length` and `Transfer-Encoding`: HTTP libraries hide
+/// that, so the listener tells. Such a request is refused.
+#[derive(Clone, Copy, Debug)]
+pub struct TwoFramings;
+
+/// What the proxy is made of.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Swapped whole on reload; one request sees one guard.
+    pub guard: Arc<ArcSwap<Guard>>,
+    /// Routes, principals, limits.
+    pub settings: Arc<Settings>,
+    /// Where it counts.
+    pub metrics: Arc<Metrics>,
+}
+
+/// The proxy as a tower service. It never fails: every error is a response in the route's own shape.
+pub struct ProxyService<U>(Arc<Gate<U>>);
+
+impl<U> Clone for ProxyService<U> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<U> fmt::Debug for ProxyService<U> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProxyService").finish_non_exhaustive()
+    }
+}
+
+/// The proxy in front of `upstream`.
+///
+/// # Errors
+/// Routes that cannot work, such as two tools on one method and path.
+pub fn service<U: Upstream>(setup: Setup, upstream: U) -> Result<ProxyService<U>, Problems> {
+    let settings = &setup.settings;
+    let routes = Routes::new(settings)?;
+    let codes: Vec<_> = error_codes().collect();
+    for entry in routes.iter() {
+        let name = &entry.route.name;
+        setup
+            .metrics
+            .announce_route(name, entry.protocol.name(), &codes);
+    }
+    for name in settings.upstreams.keys() {
+        setup.metrics.announce_upstream(name);
+    }
+    setup.metrics.policy(&setup.guard.load().policy().hash);
+    Ok(ProxyService(Arc::new(Gate {
+        rules: HeaderRules::new(settings, pseudonym()),
+        permits: Arc::new(Semaphore::new(settings.limits.concurrency)),
+        tasks: TaskTracker::new(),
+        routes,
+        upstream,
+        setup,
+    })))
+}
+
+/// Every code an agent may get: the proxy's own, then the policy's reasons.
+pub fn error_codes() -> impl Iterator<Item = &'static str> {
+    let own = refuse::CODES.iter().map(|code| code.code);
+    own.chain(Reason::ALL.into_iter().map(Reason::as_str))
+}
+
+/// Unique to this process: a `Via` that names it is a loop.
+fn pseudonym() -> String {
+    let id = uuid::Uuid::now_v7().simple().to_string();
+    let tail = id.get(id.len() - 12..).unwrap_or(&id);
+    format!("holdpoint-{tail}")
+}
+
+fn protocol(route: &Route, settings: &Settings) -> Result<Box<dyn Protocol>, Problems> {
+    Ok(match &route.protocol {
+        RouteProtocol::OpenAiChat => Box::new(OpenAiChat::new(&settings.limits, route.note)),
+        RouteProtocol::HttpTools(tools) => Box::new(HttpTools::new(tools)?),
+    })
+}
+
+impl<U> ProxyService<U> {
+    /// Waits for calls that outlive their client. New ones may still begin.
+    pub async fn settled(&self) {
+        self.0.tasks.close();
+        self.0.tasks.wait().await;
+    }
+}
+
+impl<U: Upstream> tower::Service<http::Request<Body>> for ProxyService<U> {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<http::Response<Body>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let gate = Arc::clone(&self.0);
+        Box::pin(async move { Ok(gate.answer(request).await) })
+    }
+}

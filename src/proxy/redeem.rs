@@ -1,0 +1,100 @@
+//! A call whose ticket is claimed: sent once, in a task that outlives the client.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Response, header};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio_util::task::TaskTracker;
+
+use super::answer::Incoming;
+use super::claims::Claims;
+use super::refuse::{self, Refused};
+use super::transit::Transit;
+use super::upstream::Upstream;
+use super::{Body, full};
+use crate::guard::Cleared;
+use crate::protocols::Request;
+
+/// A claimed call, ready to leave.
+pub(super) struct Redemption<U> {
+    pub(super) upstream: U,
+    pub(super) transit: Arc<Transit>,
+    pub(super) request: Request,
+    pub(super) outgoing: Cleared<http::Request<Bytes>>,
+    pub(super) claims: Claims,
+    pub(super) permit: Arc<OwnedSemaphorePermit>,
+}
+
+impl<U: Upstream> Redemption<U> {
+    /// Carries the call out in a task of its own and waits for its answer.
+    pub(super) async fn start(self, tasks: &TaskTracker) -> Result<Response<Body>, Refused> {
+        let (sender, receiver) = oneshot::channel();
+        tasks.spawn(async move {
+            let permit = Arc::clone(&self.permit);
+            let answer = self.carry_out().await;
+            drop(permit);
+            // Nobody listens where the client has left: the receipt is stored all the same.
+            let _ = sender.send(answer);
+        });
+        // A task that panicked has dropped its claims: they are unknown.
+        let answer = receiver
+            .await
+            .unwrap_or_else(|_| Err(refuse::outcome_unknown()))?;
+        Ok(answer.map(full))
+    }
+
+    async fn carry_out(self) -> Result<Response<Bytes>, Refused> {
+        let Self {
+            upstream,
+            transit,
+            request,
+            outgoing,
+            claims,
+            ..
+        } = self;
+        let name = &transit.entry.route.upstream;
+        let response = match upstream.send(name, outgoing).await {
+            Ok(response) => response,
+            Err(error) if error.not_sent() => {
+                claims.not_sent().await;
+                return Err(transit.no_answer(&error));
+            }
+            Err(error) => {
+                let _ = transit.no_answer(&error);
+                claims.unknown().await;
+                return Err(refuse::outcome_unknown());
+            }
+        };
+        let whole = match Incoming::open(&transit, &request, response) {
+            Ok(incoming) => incoming.whole().await,
+            Err(refusal) => Err(refusal.into()),
+        };
+        match whole {
+            Ok(answer) => {
+                spend(claims, &answer).await?;
+                Ok(answer)
+            }
+            Err(failure) if failure.cut => {
+                claims.unknown().await;
+                Err(refuse::outcome_unknown())
+            }
+            // The upstream acted, and its answer cannot be given: the receipt is what the agent gets.
+            Err(failure) => {
+                let rendered = transit.entry.protocol.refuse(&failure.refusal);
+                spend(claims, &rendered).await?;
+                Err(failure.refusal)
+            }
+        }
+    }
+}
+
+async fn spend(claims: Claims, answer: &Response<Bytes>) -> Result<(), Refused> {
+    let content_type = answer
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
+    claims
+        .answered(answer.status().as_u16(), content_type, answer.body())
+        .await
+}

@@ -1,0 +1,207 @@
+//! Every error of the proxy's own, with its status. `docs/reference/errors.md` explains each; a test compares.
+
+use std::borrow::Cow;
+
+use http::{HeaderValue, StatusCode};
+
+use crate::protocols::{Malformed, Refusal};
+use crate::verdict::{Reason, Undecided};
+use crate::wire::body::BodyError;
+use crate::wire::json::JsonError;
+
+/// A refusal on its way out. Boxed: results that are mostly fine stay small.
+pub type Refused = Box<Refusal>;
+
+/// One error code.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ErrorCode {
+    /// Stable, closed.
+    pub code: &'static str,
+    /// Sent with it.
+    pub status: StatusCode,
+    /// Whether the client may try the same again.
+    pub retry: bool,
+    /// For the agent: what happened and what to do.
+    pub message: &'static str,
+}
+
+macro_rules! codes {
+    ($($name:ident = $code:literal $status:ident $retry:literal $message:literal;)*) => {
+        $(
+            #[doc = $message]
+            pub const $name: ErrorCode = ErrorCode {
+                code: $code,
+                status: StatusCode::$status,
+                retry: $retry,
+                message: $message,
+            };
+        )*
+
+        /// Every code but the policy's reasons ([`crate::verdict::Reason`]).
+        pub const CODES: &[&ErrorCode] = &[$(&$name),*];
+    };
+}
+
+codes! {
+    ROUTE_UNKNOWN = "route_unknown" NOT_FOUND false
+        "No route of the proxy has this path. Check the base URL against the routes in the config.";
+    PATH_INVALID = "path_invalid" BAD_REQUEST false
+        "The path is ambiguous. Send it without dot segments, encoded slashes or escapes of escapes.";
+    HOST_INVALID = "host_invalid" BAD_REQUEST false
+        "Send exactly one Host header, equal to the authority of the request's target.";
+    FRAMING_INVALID = "framing_invalid" BAD_REQUEST false
+        "Send either Content-Length or `Transfer-Encoding: chunked`, once.";
+    HEADER_DUPLICATE = "header_duplicate" BAD_REQUEST false
+        "Send Content-Type, Content-Encoding and Authorization at most once.";
+    CONNECTION_INVALID = "connection_invalid" BAD_REQUEST false
+        "The Connection header names a header that must reach the proxy.";
+    LOOP_DETECTED = "loop_detected" BAD_REQUEST false
+        "The request has passed this proxy before. Check that no upstream URL leads back to it.";
+    CREDENTIAL_UNKNOWN = "credential_unknown" UNAUTHORIZED false
+        "The API key is missing or unknown. Send a key that the config maps to a principal.";
+    SESSION_INVALID = "session_invalid" BAD_REQUEST false
+        "The session header must be there once at most, with 1 to 256 visible ASCII characters.";
+    BODY_TOO_LARGE = "body_too_large" PAYLOAD_TOO_LARGE false
+        "The request's body is above the proxy's limit, as sent or decoded.";
+    BODY_INCOMPLETE = "body_incomplete" BAD_REQUEST false
+        "The request's body ended before its announced length.";
+    BODY_STALLED = "body_stalled" REQUEST_TIMEOUT true
+        "The request's body stood still for too long.";
+    ENCODING_UNKNOWN = "encoding_unknown" UNSUPPORTED_MEDIA_TYPE false
+        "Send the body plain, or in gzip, deflate, br or zstd, at most two of them.";
+    ENCODING_INVALID = "encoding_invalid" BAD_REQUEST false
+        "The body is not valid in the encoding that Content-Encoding names.";
+    MEDIA_TYPE_UNSUPPORTED = "unsupported_media_type" UNSUPPORTED_MEDIA_TYPE false
+        "Send the body as `application/json` in UTF-8.";
+    JSON_INVALID = "invalid_json" BAD_REQUEST false
+        "The body is not strict JSON.";
+    REQUEST_INVALID = "invalid_request" BAD_REQUEST false
+        "The request is not valid in the route's protocol. The message names the field.";
+    ENDPOINT_UNKNOWN = "endpoint_unknown" NOT_FOUND false
+        "The route does not know this method and path. On an HTTP tool route, map it to a tool in the config.";
+    METHOD_NOT_ALLOWED = "method_not_allowed" METHOD_NOT_ALLOWED false
+        "The endpoint exists with another method.";
+    ARGUMENT_AMBIGUOUS = "argument_ambiguous" BAD_REQUEST false
+        "Two of path, query and body give the same argument.";
+    ARGUMENT_UNREADABLE = "argument_unreadable" BAD_REQUEST false
+        "The path, the query or the body cannot be read as named arguments.";
+    OVERLOADED = "overloaded" SERVICE_UNAVAILABLE true
+        "Too many requests at once. Try again in a moment.";
+    NOT_RECORDED = "not_recorded" SERVICE_UNAVAILABLE true
+        "The decision could not be recorded, so nothing was sent. Try again later.";
+    UPSTREAM_UNREACHABLE = "upstream_unreachable" BAD_GATEWAY true
+        "The upstream cannot be reached; nothing was sent. Check its URL in the config and that it runs.";
+    UPSTREAM_TIMEOUT = "upstream_timeout" GATEWAY_TIMEOUT false
+        "The upstream did not answer in time. The request may have been carried out.";
+    UPSTREAM_BROKEN = "upstream_broken" BAD_GATEWAY false
+        "The connection to the upstream broke. The request may have been carried out.";
+    RESPONSE_TOO_LARGE = "upstream_too_large" BAD_GATEWAY false
+        "The upstream's answer is above the proxy's limit. Ask for less, or raise `limits.response_body`.";
+    RESPONSE_UNREADABLE = "upstream_invalid_response" BAD_GATEWAY false
+        "The upstream's answer is not valid, so it was not passed on.";
+    RESPONSE_TRUNCATED = "upstream_truncated" BAD_GATEWAY false
+        "The upstream's answer ended early, so it was not passed on.";
+    RULING_UNWRITABLE = "ruling_unwritable" BAD_GATEWAY false
+        "A verdict could not be written into the message, so it was not passed on.";
+    RESPONSE_NOT_RECORDED = "response_not_recorded" BAD_GATEWAY false
+        "The decision about the upstream's answer could not be recorded, so it was not passed on.";
+    INTERNAL = "internal" INTERNAL_SERVER_ERROR false
+        "The proxy failed on this request. The log says why.";
+}
+
+impl ErrorCode {
+    /// The refusal with the code's own message.
+    pub fn refusal(&self) -> Refused {
+        self.saying(self.message)
+    }
+
+    /// The refusal with a message that says more.
+    pub fn saying(&self, message: impl Into<Cow<'static, str>>) -> Refused {
+        Box::new(Refusal {
+            status: self.status,
+            code: self.code,
+            message: message.into().into_owned(),
+            reason: None,
+            hold: None,
+            retry: self.retry,
+        })
+    }
+}
+
+impl From<&ErrorCode> for Refused {
+    fn from(code: &ErrorCode) -> Self {
+        code.refusal()
+    }
+}
+
+/// A request that its protocol cannot read. The status is the code's own; 400 for one that is not listed here.
+pub(super) fn malformed_request(malformed: Malformed) -> Refused {
+    let status = CODES
+        .iter()
+        .find(|known| known.code == malformed.code)
+        .map_or(StatusCode::BAD_REQUEST, |known| known.status);
+    Box::new(Refusal {
+        status,
+        code: malformed.code,
+        message: malformed.message,
+        reason: None,
+        hold: None,
+        retry: false,
+    })
+}
+
+/// An answer that its protocol cannot read: never passed on.
+pub(super) fn malformed_response(malformed: Malformed) -> Refused {
+    Box::new(Refusal {
+        code: malformed.code,
+        ..*RESPONSE_UNREADABLE.saying(malformed.message)
+    })
+}
+
+/// A request's body that cannot be read.
+pub(super) fn request_body(error: &BodyError) -> Refused {
+    match error {
+        BodyError::TooLarge(limit) => {
+            BODY_TOO_LARGE.saying(format!("The request's body is above {limit} bytes."))
+        }
+        BodyError::UnknownEncoding => ENCODING_UNKNOWN.refusal(),
+        BodyError::BadEncoding => ENCODING_INVALID.refusal(),
+        BodyError::Idle(_) => BODY_STALLED.refusal(),
+        BodyError::Cut(_) => BODY_INCOMPLETE.refusal(),
+    }
+}
+
+/// A request's body that is no strict JSON. Says where, not what.
+pub(super) fn request_json(error: &JsonError) -> Refused {
+    JSON_INVALID.saying(format!("The body is not strict JSON: {error}."))
+}
+
+/// A decision about a request that could not be made or recorded.
+pub(super) fn undecided_request(undecided: &Undecided) -> Refused {
+    tracing::error!(layer = undecided.layer.as_str(), cause = %undecided.cause, "a request was refused undecided");
+    NOT_RECORDED.refusal()
+}
+
+/// The same about an answer: the upstream has acted already.
+pub(super) fn undecided_response(undecided: &Undecided) -> Refused {
+    tracing::error!(layer = undecided.layer.as_str(), cause = %undecided.cause, "an answer was withheld undecided");
+    RESPONSE_NOT_RECORDED.refusal()
+}
+
+/// Tells SDKs whether to try again: they retry 409, 429 and 5xx by themselves.
+pub(super) const fn should_retry(refusal: &Refusal) -> HeaderValue {
+    HeaderValue::from_static(if refusal.retry { "true" } else { "false" })
+}
+
+/// A ticketed call was sent and nobody knows what came of it.
+pub(super) fn outcome_unknown() -> Refused {
+    let reason = Reason::OutcomeUnknown;
+    Box::new(Refusal {
+        status: StatusCode::FORBIDDEN,
+        code: reason.as_str(),
+        message: reason.advice().to_owned(),
+        reason: Some(reason),
+        hold: None,
+        retry: false,
+    })
+}

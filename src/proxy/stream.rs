@@ -1,0 +1,274 @@
+//! Drives a protocol's reader over an upstream's answer: whole, or event by event as the client takes them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::stream;
+use http_body::Frame as BodyFrame;
+use http_body_util::{BodyExt, StreamBody};
+
+use super::claims::Claims;
+use super::refuse::{self, Refused};
+use super::transit::Transit;
+use super::{Body, BoxError};
+use crate::item::{Leg, Located, RouteKind};
+use crate::metrics::{Unscanned, UpstreamFault};
+use crate::protocols::{Event, Frame, Framing, Malformed, ResponseReader, Step};
+use crate::wire::body::{self, BodyError, Encodings};
+use crate::wire::sse;
+
+/// A reader with what it needs to have items judged.
+pub(super) struct Driver {
+    transit: Arc<Transit>,
+    reader: Box<dyn ResponseReader>,
+    /// Bytes of the body so far.
+    seen: usize,
+    /// Of them, text that was judged.
+    judged: usize,
+    /// What the rest is.
+    rest: Unscanned,
+}
+
+impl Driver {
+    pub(super) fn new(
+        transit: Arc<Transit>,
+        reader: Box<dyn ResponseReader>,
+        success: bool,
+    ) -> Self {
+        let rest = match transit.kind() {
+            RouteKind::Model if success => Unscanned::ModelText,
+            RouteKind::Model => Unscanned::ErrorBody,
+            _ => Unscanned::Structure,
+        };
+        Self {
+            transit,
+            reader,
+            seen: 0,
+            judged: 0,
+            rest,
+        }
+    }
+
+    pub(super) fn framing(&self) -> Framing {
+        self.reader.framing()
+    }
+
+    /// Takes a body that is whole.
+    pub(super) async fn whole(mut self, bytes: Bytes) -> Result<Bytes, Refused> {
+        let mut out = Vec::new();
+        match self.framing() {
+            Framing::Whole => {
+                let binary = std::str::from_utf8(&bytes).is_err();
+                let step = self.push(Frame::Whole(bytes))?;
+                if self.transit.kind() == RouteKind::Http && step.judge.is_empty() {
+                    self.rest = if binary {
+                        Unscanned::Binary
+                    } else {
+                        Unscanned::NoItem
+                    };
+                }
+                self.settle(step, &mut out).await?;
+            }
+            Framing::Events => {
+                let mut decoder = sse::Decoder::new(self.transit.settings.limits.response_body);
+                for event in decoder
+                    .push(bytes)
+                    .map_err(|error| self.unreadable(&error))?
+                {
+                    let step = self.push(Frame::Event(event))?;
+                    self.settle(step, &mut out).await?;
+                }
+            }
+        }
+        let step = self.finish()?;
+        self.settle(step, &mut out).await?;
+        Ok(joined(out))
+    }
+
+    async fn settle(&mut self, step: Step, out: &mut Vec<Bytes>) -> Result<(), Refused> {
+        out.extend(step.send);
+        if !step.judge.is_empty() {
+            out.extend(self.resolve(step.judge).await?);
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, frame: Frame) -> Result<Step, Refused> {
+        self.seen += match &frame {
+            Frame::Whole(bytes) => bytes.len(),
+            Frame::Event(event) => event.data.as_ref().map_or(0, String::len),
+        };
+        self.reader
+            .push(frame)
+            .map_err(|malformed| self.malformed(malformed))
+    }
+
+    fn finish(&mut self) -> Result<Step, Refused> {
+        self.reader
+            .finish()
+            .map_err(|malformed| self.malformed(malformed))
+    }
+
+    /// Has items judged; gives the bytes that may now leave. Calls that are released here have their tickets spent first.
+    async fn resolve(&mut self, items: Vec<Located>) -> Result<Vec<Bytes>, Refused> {
+        let mut judged = self
+            .transit
+            .judge(Leg::ToAgent, items)
+            .await
+            .map_err(|undecided| refuse::undecided_response(&undecided))?;
+        self.judged += judged.bytes;
+        let written = self.reader.resolve(&judged.decision);
+        let claims = Claims::of(&mut judged.decision);
+        match written {
+            Ok(bytes) => {
+                claims.released().await?;
+                Ok(bytes)
+            }
+            Err(malformed) => {
+                claims.not_sent().await;
+                Err(self.malformed(malformed))
+            }
+        }
+    }
+
+    fn malformed(&self, malformed: Malformed) -> Refused {
+        self.transit.fault(UpstreamFault::Unreadable, &malformed);
+        refuse::malformed_response(malformed)
+    }
+
+    fn unreadable(&self, error: &sse::SseError) -> Refused {
+        self.transit.fault(UpstreamFault::Unreadable, error);
+        match error {
+            sse::SseError::TooLong(_) => refuse::RESPONSE_TOO_LARGE.refusal(),
+            _ => refuse::RESPONSE_UNREADABLE.refusal(),
+        }
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        let rest = self.seen.saturating_sub(self.judged);
+        self.transit.unscanned(self.rest, rest);
+    }
+}
+
+/// A body that cannot be read, as the agent is told.
+pub(super) fn unread(transit: &Transit, error: &BodyError) -> Refused {
+    let (fault, code) = match error {
+        BodyError::TooLarge(_) => (UpstreamFault::TooLarge, &refuse::RESPONSE_TOO_LARGE),
+        BodyError::UnknownEncoding | BodyError::BadEncoding => {
+            (UpstreamFault::Encoding, &refuse::RESPONSE_UNREADABLE)
+        }
+        BodyError::Idle(_) => (UpstreamFault::Idle, &refuse::UPSTREAM_TIMEOUT),
+        BodyError::Cut(_) => (UpstreamFault::Cut, &refuse::RESPONSE_TRUNCATED),
+    };
+    transit.fault(fault, error);
+    code.refusal()
+}
+
+fn joined(mut pieces: Vec<Bytes>) -> Bytes {
+    match pieces.len() {
+        0 | 1 => pieces.pop().unwrap_or_default(),
+        _ => {
+            let mut whole = BytesMut::new();
+            for piece in &pieces {
+                whole.extend_from_slice(piece);
+            }
+            whole.freeze()
+        }
+    }
+}
+
+/// The body for the client: polled, it reads on; dropped, it drops the upstream's. What goes wrong after the head has left
+/// aborts the client's connection, so that no client takes a cut answer for a whole one.
+pub(super) fn events(driver: Driver, body: Body, encodings: &Encodings) -> Body {
+    let limit = driver.transit.settings.limits.response_body;
+    let events = Events {
+        sse: sse::Decoder::new(limit),
+        decoder: body::Decoder::new(encodings),
+        driver,
+        body,
+        waiting: VecDeque::new(),
+        judge: Vec::new(),
+        out: VecDeque::new(),
+        ended: false,
+    };
+    let pieces = stream::try_unfold(events, |mut events| async move {
+        match events.next().await {
+            Ok(Some(piece)) => Ok(Some((BodyFrame::data(piece), events))),
+            Ok(None) => Ok(None),
+            Err(refusal) => Err(BoxError::from(refusal.message)),
+        }
+    });
+    StreamBody::new(pieces).boxed_unsync()
+}
+
+struct Events {
+    driver: Driver,
+    body: Body,
+    decoder: body::Decoder,
+    sse: sse::Decoder,
+    waiting: VecDeque<Event>,
+    /// Items of the last step, judged once its bytes have left.
+    judge: Vec<Located>,
+    out: VecDeque<Bytes>,
+    ended: bool,
+}
+
+impl Events {
+    async fn next(&mut self) -> Result<Option<Bytes>, Refused> {
+        loop {
+            if let Some(piece) = self.out.pop_front() {
+                if piece.is_empty() {
+                    continue;
+                }
+                return Ok(Some(piece));
+            }
+            if !self.judge.is_empty() {
+                let items = std::mem::take(&mut self.judge);
+                self.out.extend(self.driver.resolve(items).await?);
+            } else if let Some(event) = self.waiting.pop_front() {
+                let step = self.driver.push(Frame::Event(event))?;
+                self.take(step);
+            } else if self.ended {
+                return Ok(None);
+            } else {
+                self.read().await?;
+            }
+        }
+    }
+
+    fn take(&mut self, step: Step) {
+        self.out.extend(step.send);
+        self.judge = step.judge;
+    }
+
+    async fn read(&mut self) -> Result<(), Refused> {
+        let idle = self.driver.transit.settings.timeouts.idle;
+        let limit = self.driver.transit.settings.limits.response_body;
+        let unread = |driver: &Driver, error| unread(&driver.transit, &error);
+        let piece = body::next_piece(&mut self.body, idle)
+            .await
+            .map_err(|error| unread(&self.driver, error))?;
+        if let Some(piece) = piece {
+            let plain = self
+                .decoder
+                .push(piece, limit)
+                .map_err(|error| unread(&self.driver, error))?;
+            let events = self
+                .sse
+                .push(plain)
+                .map_err(|error| self.driver.unreadable(&error))?;
+            self.waiting.extend(events);
+        } else {
+            self.ended = true;
+            self.decoder
+                .finish()
+                .map_err(|error| unread(&self.driver, error))?;
+            let step = self.driver.finish()?;
+            self.take(step);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,105 @@
+//! What one request's two legs share: the guard it began with, its route, its session, and the bytes they count.
+
+use std::sync::Arc;
+
+use super::refuse::{self, Refused};
+use super::route::Entry;
+use super::upstream::UpstreamError;
+use crate::guard::{Decision, Guard};
+use crate::item::{Exchange, Item, Leg, Located, RouteKind};
+use crate::metrics::{Metrics, Unscanned, UpstreamFault};
+use crate::principal::Session;
+use crate::settings::Settings;
+use crate::verdict::{Mode, Undecided};
+
+pub(super) struct Transit {
+    pub(super) guard: Arc<Guard>,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) settings: Arc<Settings>,
+    pub(super) entry: Arc<Entry>,
+    pub(super) session: Arc<Session>,
+}
+
+/// What the guard said, and how many bytes of text it was about.
+pub(super) struct Judged {
+    pub(super) decision: Decision,
+    pub(super) bytes: usize,
+}
+
+impl Transit {
+    /// Has the items judged and counts their texts.
+    pub(super) async fn judge(&self, leg: Leg, items: Vec<Located>) -> Result<Judged, Undecided> {
+        let route = &self.entry.route;
+        let exchange = Exchange {
+            leg,
+            route: route.name.clone(),
+            kind: self.kind(),
+            upstream: route.upstream.clone(),
+            session: Arc::clone(&self.session),
+            items,
+        };
+        let decision = self.guard.decide(&exchange).await?;
+        let (mut scanned, mut unscanned) = (0, 0);
+        for (located, ruling) in exchange.items.iter().zip(&decision.rulings) {
+            let judged = ruling.opinions.iter().any(|o| o.mode != Mode::Off);
+            *(if judged { &mut scanned } else { &mut unscanned }) += size(&located.item);
+        }
+        self.metrics.scanned(&route.name, scanned);
+        self.unscanned(Unscanned::NoRule, unscanned);
+        Ok(Judged {
+            decision,
+            bytes: scanned + unscanned,
+        })
+    }
+
+    pub(super) fn kind(&self) -> RouteKind {
+        self.entry.protocol.kind()
+    }
+
+    pub(super) fn unscanned(&self, reason: Unscanned, bytes: usize) {
+        if bytes > 0 {
+            self.metrics
+                .unscanned(&self.entry.route.name, reason, bytes);
+        }
+    }
+
+    /// Logs and counts what an upstream did wrong.
+    pub(super) fn fault(&self, fault: UpstreamFault, cause: &dyn std::fmt::Display) {
+        let upstream = &self.entry.route.upstream;
+        self.metrics.upstream_error(upstream, fault);
+        tracing::warn!(
+            route = self.entry.route.name.as_str(),
+            upstream = upstream.as_str(),
+            kind = fault.as_str(),
+            %cause,
+            "the upstream failed"
+        );
+    }
+
+    /// What the agent is told of an upstream that gave no answer.
+    pub(super) fn no_answer(&self, error: &UpstreamError) -> Refused {
+        self.fault(error.fault(), error);
+        match error {
+            UpstreamError::NotSent(_) => refuse::UPSTREAM_UNREACHABLE.refusal(),
+            UpstreamError::TimedOut => refuse::UPSTREAM_TIMEOUT.refusal(),
+            UpstreamError::Broken(_) => {
+                let mut refusal = refuse::UPSTREAM_BROKEN.refusal();
+                // A model that is asked twice changes nothing.
+                refusal.retry = self.kind() == RouteKind::Model;
+                refusal
+            }
+        }
+    }
+}
+
+/// Bytes of text in an item.
+fn size(item: &Item) -> usize {
+    match item {
+        Item::Definition(definition) => definition.text.len(),
+        Item::ToolOutput(output) => output.text.len(),
+        Item::ToolCall(call) => call.args.raw.len(),
+        Item::ModelText(text) => text.text.len(),
+        Item::Egress(target) => target.authority.len(),
+        Item::Unreadable(_) => 0,
+    }
+}

@@ -1,0 +1,248 @@
+//! The running server: three listeners around one guard. `holdpoint serve` runs it until a signal, the demo and tests in
+//! process.
+
+mod agents;
+mod framing;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use axum::Router;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::control::approvals;
+use crate::control::health::{self, Operations, Readiness};
+use crate::guard::{Guard, Observer, Parts};
+use crate::metrics::Metrics;
+use crate::policy::Policy;
+use crate::proxy::{HttpUpstream, ProxyService, Setup, service};
+use crate::settings::{Settings, SqlStore};
+use crate::source::{Problem, Problems};
+use crate::store::tickets::sqlite;
+use crate::store::{Stores, sql};
+
+/// Bound addresses: with port 0 in the settings the system has chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    /// The proxy.
+    pub agents: SocketAddr,
+    /// The ticket API; `None` where the settings have none, or no ticket store.
+    pub approvers: Option<SocketAddr>,
+    /// Health and metrics.
+    pub operations: SocketAddr,
+}
+
+/// A server that takes requests. Dropped, it stops at once; [`Running::shutdown`] lets requests end.
+#[derive(Debug)]
+pub struct Running {
+    addresses: Addresses,
+    metrics: Arc<Metrics>,
+    readiness: Readiness,
+    service: ProxyService<HttpUpstream>,
+    stop_agents: CancellationToken,
+    agents: JoinHandle<()>,
+    control: Vec<JoinHandle<()>>,
+    drain: Duration,
+}
+
+/// How a shutdown went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drained {
+    /// Every request has ended.
+    Whole,
+    /// `timeouts.drain` ran out: some were cut.
+    Cut,
+}
+
+impl Running {
+    /// Where it listens.
+    pub const fn addresses(&self) -> Addresses {
+        self.addresses
+    }
+
+    /// What it counts.
+    pub const fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
+    }
+
+    /// Stops: no longer ready, no new connections, requests in flight get `timeouts.drain` to end. Calls that a ticket was
+    /// spent on are waited for even where their agent has left.
+    pub async fn shutdown(mut self) -> Drained {
+        self.readiness.set(false);
+        self.stop_agents.cancel();
+        let agents = &mut self.agents;
+        let service = &self.service;
+        let ended = async {
+            let _ = agents.await;
+            service.settled().await;
+        };
+        match tokio::time::timeout(self.drain, ended).await {
+            Ok(()) => Drained::Whole,
+            Err(_) => Drained::Cut,
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.agents.abort();
+        for task in &self.control {
+            task.abort();
+        }
+    }
+}
+
+/// Opens what the settings name: read-only databases, each proved unable to write, and the ticket store for serving.
+///
+/// # Errors
+/// Every store that cannot be opened.
+pub fn open_stores(settings: &Settings) -> Result<Stores, Problems> {
+    let mut stores = Stores::default();
+    let mut problems = Vec::new();
+    for (name, store) in &settings.stores {
+        let SqlStore::Sqlite(path) = store;
+        match sql::sqlite::open(path) {
+            Ok(opened) => drop(stores.sql.insert(name.clone(), opened)),
+            Err(error) => problems.push(
+                Problem::new(format!("store `{name}`: {error}"))
+                    .help(format!("check `stores.{name}` in the config")),
+            ),
+        }
+    }
+    if let Some(tickets) = &settings.tickets {
+        let clock = Arc::clone(&stores.clock);
+        match sqlite::open_serving(&tickets.store, clock, tickets.replay_window) {
+            Ok(opened) => stores.tickets = Some(opened),
+            Err(error) => problems
+                .push(Problem::new(error.to_string()).help("check `tickets.store` in the config")),
+        }
+    }
+    if problems.is_empty() {
+        Ok(stores)
+    } else {
+        Err(Problems(problems))
+    }
+}
+
+/// Starts serving: binds every listener, builds the guard, then is ready.
+///
+/// # Errors
+/// An address that cannot be bound, a layer that cannot run, a route or upstream that cannot work: all of them at once.
+pub async fn start(
+    settings: Arc<Settings>,
+    policy: Arc<Policy>,
+    stores: Stores,
+) -> Result<Running, Problems> {
+    start_watched(settings, policy, stores, Vec::new()).await
+}
+
+/// As [`start`], with further observers of every decision besides the metrics.
+///
+/// # Errors
+/// As [`start`].
+pub async fn start_watched(
+    settings: Arc<Settings>,
+    policy: Arc<Policy>,
+    stores: Stores,
+    mut observers: Vec<Arc<dyn Observer>>,
+) -> Result<Running, Problems> {
+    let metrics = Metrics::new();
+    observers.insert(0, Arc::clone(&metrics) as _);
+    let tickets = stores.tickets.clone();
+    let clock = Arc::clone(&stores.clock);
+    let parts = Parts {
+        stores,
+        venues: settings.venues(),
+        observers,
+        track_reached: false,
+    };
+    let guard = Guard::new(Arc::clone(&policy), &policy.modes, parts)?;
+    let setup = Setup {
+        guard: Arc::new(ArcSwap::from_pointee(guard)),
+        settings: Arc::clone(&settings),
+        metrics: Arc::clone(&metrics),
+    };
+    let service = service(setup, HttpUpstream::new(&settings)?)?;
+
+    let listen = &settings.listen;
+    let agents = bind("agents", listen.agents).await;
+    let operations = bind("operations", listen.operations).await;
+    let approver = listen.approvers.zip(tickets.clone());
+    let approvers = match approver {
+        Some((address, store)) => Some(bind("approvers", address).await.map(|l| (l, store))),
+        None => None,
+    };
+    let (agents, operations, approvers) = all(agents, operations, approvers.transpose())?;
+
+    let addresses = Addresses {
+        agents: local(&agents)?,
+        approvers: approvers.as_ref().map(|(l, _)| local(l)).transpose()?,
+        operations: local(&operations)?,
+    };
+    let readiness = Readiness::default();
+    let mut control = vec![spawn_control(
+        operations,
+        health::router(Operations {
+            readiness: readiness.clone(),
+            metrics: Arc::clone(&metrics),
+            tickets,
+        }),
+    )];
+    if let Some((listener, store)) = approvers {
+        let router = approvals::router(store, settings.approvers.clone(), clock);
+        control.push(spawn_control(listener, router));
+    }
+    let stop_agents = CancellationToken::new();
+    let agents = tokio::spawn(agents::serve(agents, service.clone(), stop_agents.clone()));
+    readiness.set(true);
+    Ok(Running {
+        addresses,
+        metrics,
+        readiness,
+        service,
+        stop_agents,
+        agents,
+        control,
+        drain: settings.timeouts.drain,
+    })
+}
+
+/// All three, or every problem.
+fn all<A, B, C>(
+    a: Result<A, Problem>,
+    b: Result<B, Problem>,
+    c: Result<C, Problem>,
+) -> Result<(A, B, C), Problems> {
+    match (a, b, c) {
+        (Ok(a), Ok(b), Ok(c)) => Ok((a, b, c)),
+        (a, b, c) => {
+            let problems = [a.err(), b.err(), c.err()];
+            Err(Problems(problems.into_iter().flatten().collect()))
+        }
+    }
+}
+
+async fn bind(name: &str, address: SocketAddr) -> Result<TcpListener, Problem> {
+    TcpListener::bind(address).await.map_err(|error| {
+        Problem::new(format!("cannot listen on {address} for {name}: {error}"))
+            .help(format!("set `listen.{name}` to a free address"))
+    })
+}
+
+fn local(listener: &TcpListener) -> Result<SocketAddr, Problems> {
+    listener
+        .local_addr()
+        .map_err(|error| Problem::new(format!("a listener has no address: {error}")).into())
+}
+
+fn spawn_control(listener: TcpListener, router: Router) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        if let Err(error) = axum::serve(listener, router).await {
+            tracing::error!(%error, "a control listener ended");
+        }
+    })
+}

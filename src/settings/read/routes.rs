@@ -1,0 +1,291 @@
+//! Path prefixes of the proxy and the tools behind them.
+
+use std::collections::HashMap;
+
+use http::Method;
+
+use super::name;
+use crate::names::{RouteName, ToolName, UpstreamName};
+use crate::settings::{HttpTool, Route, RouteProtocol};
+use crate::source::{Field, Fields, Spot, did_you_mean};
+
+#[derive(Clone, Copy)]
+enum Kind {
+    OpenAiChat,
+    HttpTools,
+}
+
+pub(super) fn routes(field: &Field<'_>, upstreams: Option<&Field<'_>>) -> Option<Vec<Route>> {
+    let known = upstreams.and_then(Field::keys).unwrap_or_default();
+    let mut seen = Seen::default();
+    let mut routes = Vec::new();
+    let mut whole = true;
+    for entry in field.filled_list()? {
+        match route(&entry, &known, &mut seen) {
+            Some(route) => routes.push(route),
+            None => whole = false,
+        }
+    }
+    if let Some(upstreams) = upstreams {
+        for key in upstreams
+            .entries()
+            .unwrap_or_default()
+            .iter()
+            .map(|(key, _)| key)
+        {
+            if whole
+                && !routes
+                    .iter()
+                    .any(|route| route.upstream.as_str() == key.text())
+            {
+                key.warn(
+                    format!("no route leads to the upstream `{}`", key.text()),
+                    "add a route, or remove it",
+                );
+            }
+        }
+    }
+    whole.then_some(routes)
+}
+
+/// What earlier routes have taken.
+#[derive(Default)]
+struct Seen {
+    names: HashMap<String, Spot>,
+    prefixes: Vec<(String, Spot)>,
+    tools: HashMap<ToolName, (String, Spot)>,
+}
+
+fn route(field: &Field<'_>, upstreams: &[&str], seen: &mut Seen) -> Option<Route> {
+    let mut fields = field.map()?;
+    let name_field = fields.required("name");
+    let name = name_field.as_ref().and_then(name);
+    if let (Some(name), Some(field)) = (name, &name_field)
+        && let Some(first) = seen.names.insert(name.to_owned(), field.spot())
+    {
+        field.report(
+            field
+                .problem(format!("there are two routes named `{name}`"))
+                .help("give each route a name of its own")
+                .related(first.1, "first here"),
+        );
+    }
+    let prefix = fields.required("prefix").and_then(|f| prefix(&f, seen));
+    let upstream = fields
+        .required("upstream")
+        .and_then(|f| upstream(&f, upstreams));
+    let kind = fields.required("protocol").and_then(|field| {
+        field.choice(&[
+            ("openai_chat", Kind::OpenAiChat),
+            ("http_tools", Kind::HttpTools),
+        ])
+    });
+    let (protocol, note) = match kind {
+        Some(Kind::OpenAiChat) => {
+            let note = fields.optional_or("note", true, Field::bool);
+            only_for(&mut fields, "tools", "protocol: http_tools");
+            (Some(RouteProtocol::OpenAiChat), note)
+        }
+        Some(Kind::HttpTools) => {
+            only_for(&mut fields, "note", "a model's protocol");
+            let tools = fields
+                .required("tools")
+                .and_then(|field| tools(&field, name.unwrap_or_default(), seen));
+            (tools.map(RouteProtocol::HttpTools), Some(false))
+        }
+        None => {
+            fields.optional("tools");
+            fields.optional("note");
+            (None, None)
+        }
+    };
+    Some(Route {
+        name: RouteName::from(name?),
+        prefix: prefix?,
+        upstream: upstream?,
+        protocol: protocol?,
+        note: note?,
+    })
+}
+
+fn only_for(fields: &mut Fields<'_>, key: &'static str, what: &str) {
+    if let Some(field) = fields.optional(key) {
+        field.error(
+            format!("`{key}` has no meaning on this route: it is for {what}"),
+            format!("remove `{key}`, or set `protocol` to what is meant"),
+        );
+    }
+}
+
+fn upstream(field: &Field<'_>, known: &[&str]) -> Option<UpstreamName> {
+    let text = field.text()?;
+    if !known.contains(&text) {
+        field.error(
+            format!("there is no upstream `{text}`"),
+            did_you_mean("upstreams", text, known.iter().copied()),
+        );
+        return None;
+    }
+    Some(UpstreamName::from(text))
+}
+
+fn prefix(field: &Field<'_>, seen: &mut Seen) -> Option<String> {
+    let text = field.text()?;
+    let whole = text == "/";
+    let segment = |segment: &str| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-._~".contains(c);
+        !segment.is_empty() && segment.chars().all(plain) && !matches!(segment, "." | "..")
+    };
+    let segments = text.strip_prefix('/');
+    let fine = segments.is_some_and(|segments| whole || segments.split('/').all(segment));
+    if !fine {
+        let bare = text.trim_matches('/');
+        let help = if !bare.is_empty() && bare.split('/').all(segment) {
+            format!("write `/{bare}`")
+        } else {
+            "write whole path segments of letters, digits and `-._~`, such as `/openai`".to_owned()
+        };
+        field.error(format!("`{text}` is not a path prefix"), help);
+        return None;
+    }
+    let covers = |earlier: &str| {
+        earlier == "/"
+            || text
+                .strip_prefix(earlier)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let earlier = seen.prefixes.iter().find(|(earlier, _)| covers(earlier));
+    if let Some((earlier, spot)) = earlier {
+        field.report(
+            field
+                .problem(format!(
+                    "this route can never match: `{earlier}` takes every path of `{text}` before"
+                ))
+                .help("move it above the other: the first route that matches wins")
+                .related(spot.1.clone(), "matches before"),
+        );
+    }
+    seen.prefixes.push((text.to_owned(), field.spot()));
+    Some(text.to_owned())
+}
+
+const METHODS: [(&str, Method); 7] = [
+    ("GET", Method::GET),
+    ("POST", Method::POST),
+    ("PUT", Method::PUT),
+    ("PATCH", Method::PATCH),
+    ("DELETE", Method::DELETE),
+    ("HEAD", Method::HEAD),
+    ("OPTIONS", Method::OPTIONS),
+];
+
+fn tools(field: &Field<'_>, route: &str, seen: &mut Seen) -> Option<Vec<HttpTool>> {
+    let mut templates: HashMap<Method, matchit::Router<()>> = HashMap::new();
+    let mut tools = Vec::new();
+    let mut whole = true;
+    for entry in field.filled_list()? {
+        match tool(&entry, route, seen, &mut templates) {
+            Some(tool) => tools.push(tool),
+            None => whole = false,
+        }
+    }
+    whole.then_some(tools)
+}
+
+fn tool(
+    field: &Field<'_>,
+    route: &str,
+    seen: &mut Seen,
+    templates: &mut HashMap<Method, matchit::Router<()>>,
+) -> Option<HttpTool> {
+    let mut fields = field.map()?;
+    let tool_field = fields.optional("tool");
+    let tool = match &tool_field {
+        Some(field) => tool_name(field, route, seen).map(Some),
+        None => Some(None),
+    };
+    let method = fields.required("method").and_then(|f| f.choice(&METHODS));
+    let path_field = fields.required("path");
+    let path = path_field.as_ref().and_then(|field| {
+        let router = templates.entry(method.clone().unwrap_or_default());
+        template(field, method.as_ref(), router.or_default())
+    });
+    let (tool, method, path) = (tool?, method?, path?);
+    let by_path = path.split('/').any(|segment| segment == "{tool}");
+    let fault = match (&tool, by_path) {
+        (None, false) => (
+            "nothing says which tool this is",
+            "add `tool: NAME`, or name it in the path by a segment `{tool}`",
+        ),
+        (Some(_), true) => (
+            "the tool is named twice: by `tool` and by `{tool}` in the path",
+            "remove `tool`, or call the parameter otherwise",
+        ),
+        _ => return Some(HttpTool { tool, method, path }),
+    };
+    field.error(fault.0, fault.1);
+    None
+}
+
+fn tool_name(field: &Field<'_>, route: &str, seen: &mut Seen) -> Option<ToolName> {
+    let text = field.text()?;
+    if text.contains('*') {
+        field.error(
+            format!("`{text}` is not the name of one tool"),
+            "name one tool per entry, or take the name from the path: `path: /tools/{tool}`",
+        );
+        return None;
+    }
+    let name = ToolName::from(text);
+    if let Some((other, spot)) = seen.tools.get(&name)
+        && other != route
+    {
+        field.report(
+            field
+                .problem(format!("the tool `{name}` is on two routes"))
+                .help("map a tool on one route only: there its tickets are redeemed")
+                .related(spot.1.clone(), format!("on the route `{other}`")),
+        );
+        return None;
+    }
+    seen.tools
+        .entry(name.clone())
+        .or_insert_with(|| (route.to_owned(), field.spot()));
+    Some(name)
+}
+
+/// A path template that fits beside those before it.
+fn template(
+    field: &Field<'_>,
+    method: Option<&Method>,
+    router: &mut matchit::Router<()>,
+) -> Option<String> {
+    let text = field.text()?;
+    let help = "write a path such as `/orders/{order_id}/refund`; a parameter is a whole segment";
+    let whole = |segment: &str| {
+        let inner = segment.strip_prefix('{').and_then(|s| s.strip_suffix('}'));
+        !segment.contains(['{', '}']) || inner.is_some_and(|name| !name.contains(['{', '}']))
+    };
+    if !text.starts_with('/') || text.contains(['?', '#', ' ', '%']) || !text.split('/').all(whole)
+    {
+        field.error(format!("`{text}` is not a path template"), help);
+        return None;
+    }
+    // Without a method the template is checked by itself.
+    let mut alone = matchit::Router::new();
+    let router = if method.is_some() { router } else { &mut alone };
+    match router.insert(text, ()) {
+        Ok(()) => Some(text.to_owned()),
+        Err(matchit::InsertError::Conflict { with }) => {
+            field.error(
+                format!("`{text}` and `{with}` take the same paths"),
+                "keep one of them, or make their fixed segments differ",
+            );
+            None
+        }
+        Err(fault) => {
+            field.error(format!("`{text}` is not a path template: {fault}"), help);
+            None
+        }
+    }
+}

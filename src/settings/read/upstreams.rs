@@ -1,0 +1,125 @@
+//! Backends.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use http::{HeaderName, HeaderValue, Uri};
+use url::Url;
+
+use super::key_name;
+use super::people::header;
+use super::secrets::Secrets;
+use crate::names::UpstreamName;
+use crate::settings::{Secret, Upstream};
+use crate::source::Field;
+
+pub(super) fn upstreams(
+    field: &Field<'_>,
+    secrets: &Secrets<'_>,
+) -> Option<BTreeMap<UpstreamName, Upstream>> {
+    let mut upstreams = BTreeMap::new();
+    let mut whole = true;
+    for (key, value) in field.entries()? {
+        let name = key_name(&key).map(UpstreamName::from);
+        let upstream = name.and_then(|name| upstream(name, &value, secrets));
+        match upstream {
+            Some(upstream) => drop(upstreams.insert(upstream.name.clone(), upstream)),
+            None => whole = false,
+        }
+    }
+    if whole && upstreams.is_empty() {
+        field.error(
+            "there is no upstream",
+            "add one: `NAME: {url: https://...}`",
+        );
+        return None;
+    }
+    whole.then_some(upstreams)
+}
+
+fn upstream(name: UpstreamName, field: &Field<'_>, secrets: &Secrets<'_>) -> Option<Upstream> {
+    let mut fields = field.map()?;
+    let url_field = fields.required("url");
+    let url = url_field.as_ref().and_then(url);
+    let credential = match fields.optional("credential") {
+        Some(field) => credential(&field, secrets).map(Some),
+        None => Some(None),
+    };
+    let (url, credential) = (url?, credential?);
+    if let (Some(_), Some(field)) = (&credential, &url_field)
+        && url.scheme() == "http"
+        && !is_local(&url)
+    {
+        field.warn(
+            format!("the credential of `{name}` is sent unencrypted"),
+            "use `https`",
+        );
+    }
+    Some(Upstream {
+        name,
+        url: Uri::try_from(url.as_str()).ok()?,
+        credential,
+    })
+}
+
+fn is_local(url: &Url) -> bool {
+    match url.host() {
+        Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
+        Some(url::Host::Domain(name)) => name == "localhost",
+        None => false,
+    }
+}
+
+fn url(field: &Field<'_>) -> Option<Url> {
+    let text = field.text()?;
+    if text.contains('@') {
+        field.error(
+            "a URL must not hold a user or a password",
+            "use `credential: {header: authorization, value_env: NAME}`",
+        );
+        return None;
+    }
+    let Ok(url) = Url::parse(text) else {
+        field.error(
+            format!("`{text}` is not a URL"),
+            "write a whole URL, such as `https://api.openai.com`",
+        );
+        return None;
+    };
+    let fault = if !matches!(url.scheme(), "http" | "https") {
+        "its scheme is neither `http` nor `https`"
+    } else if url.query().is_some() || url.fragment().is_some() {
+        "it has a query or a fragment"
+    } else if !url.has_host() || Uri::try_from(url.as_str()).is_err() {
+        "it has no host"
+    } else {
+        return Some(url);
+    };
+    field.error(
+        format!("`{text}` cannot be an upstream: {fault}"),
+        "write scheme, host, perhaps port and path, such as `https://api.openai.com`",
+    );
+    None
+}
+
+fn credential(field: &Field<'_>, secrets: &Secrets<'_>) -> Option<(HeaderName, Secret)> {
+    let mut fields = field.map()?;
+    let name = fields.required("header").and_then(|f| header(&f));
+    let scheme = fields.optional_or("scheme", None, |field| field.text().map(Some));
+    let source = fields.required("value_env");
+    let value = source.as_ref().and_then(|field| secrets.get(field));
+    let (name, scheme, value) = (name?, scheme?, value?);
+    let value: Arc<str> = match scheme {
+        Some(scheme) => format!("{scheme} {}", value.0).into(),
+        None => value.0,
+    };
+    if HeaderValue::from_str(&value).is_err() {
+        source?.error(
+            "the variable's value cannot be sent in a header",
+            "it holds a line break or another control character: set it again",
+        );
+        return None;
+    }
+    Some((name, Secret(value)))
+}

@@ -1,0 +1,204 @@
+//! The ticket file: how it is made, recognised and opened.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+
+use crate::store::tickets::TicketError;
+
+/// `PRAGMA application_id` of a ticket store: `hptk`.
+const APPLICATION_ID: i64 = 0x6870_746b;
+
+/// `PRAGMA user_version`.
+const SCHEMA: i64 = 1;
+
+/// How long a transaction waits for another process's.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Times are microseconds since 1970, UTC. `unknown` holds its place in `ticket_open`: a call that may have been carried out
+/// is not asked for again.
+const TABLES: &str = "
+CREATE TABLE ticket (
+    seq            INTEGER PRIMARY KEY AUTOINCREMENT,
+    id             TEXT    NOT NULL UNIQUE,
+    state          TEXT    NOT NULL,
+    digest         TEXT    NOT NULL,
+    tenant         TEXT    NOT NULL,
+    issuer         TEXT    NOT NULL,
+    subject        TEXT    NOT NULL,
+    agent          TEXT    NOT NULL,
+    session        TEXT,
+    route          TEXT    NOT NULL,
+    upstream       TEXT    NOT NULL,
+    tool           TEXT    NOT NULL,
+    arguments      TEXT    NOT NULL,
+    policy         TEXT    NOT NULL,
+    layer          TEXT    NOT NULL,
+    rule           TEXT    NOT NULL,
+    reason         TEXT    NOT NULL,
+    gate           TEXT    NOT NULL,
+    role           TEXT,
+    summary        TEXT    NOT NULL,
+    created_at     INTEGER NOT NULL,
+    expires_at     INTEGER NOT NULL,
+    expiry_told    INTEGER NOT NULL DEFAULT 0,
+    answered_by    TEXT,
+    answered_at    INTEGER,
+    comment        TEXT,
+    attempt        INTEGER NOT NULL DEFAULT 0,
+    boot           TEXT,
+    completed_at   INTEGER,
+    receipt_status INTEGER,
+    receipt_type   TEXT,
+    receipt_body   BLOB,
+    receipt_length INTEGER,
+    receipt_sha256 TEXT
+) STRICT;
+CREATE UNIQUE INDEX ticket_open ON ticket(digest) WHERE state IN ('requested', 'approved', 'redeeming', 'unknown');
+CREATE INDEX ticket_call ON ticket(digest, seq);
+CREATE INDEX ticket_state ON ticket(state, expires_at);
+CREATE INDEX ticket_user ON ticket(tenant, issuer, subject, created_at);
+";
+
+/// A new, private database.
+pub(super) fn in_memory() -> Result<Connection, TicketError> {
+    let path = Path::new(":memory:");
+    let mut connection = Connection::open_in_memory().map_err(|e| failed(path, &e))?;
+    create(&mut connection).map_err(|e| failed(path, &e))?;
+    Ok(connection)
+}
+
+/// Opens a ticket store; with `make`, a missing file is made, readable by its owner alone.
+pub(super) fn open(path: &Path, make: bool) -> Result<Connection, TicketError> {
+    if make {
+        private_file(path).map_err(|e| cannot_open(path, &e))?;
+    } else if let Err(error) = File::open(path) {
+        return Err(cannot_open(path, &error));
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags).map_err(|e| failed(path, &e))?;
+    connection
+        .busy_timeout(BUSY_TIMEOUT)
+        .map_err(|e| failed(path, &e))?;
+    match identify(&connection).map_err(|e| failed(path, &e))? {
+        Kind::Tickets => {}
+        Kind::Empty if make => {}
+        Kind::Newer(found) => {
+            return Err(TicketError::Newer {
+                path: path.display().to_string(),
+                found,
+                known: SCHEMA,
+            });
+        }
+        Kind::Empty | Kind::Other => return Err(foreign(path)),
+    }
+    durable(path, &connection)?;
+    create(&mut connection).map_err(|e| failed(path, &e))?;
+    Ok(connection)
+}
+
+/// WAL with `synchronous=FULL`: with less a power cut could turn a used ticket back into an approved one.
+fn durable(path: &Path, connection: &Connection) -> Result<(), TicketError> {
+    let mode: String = connection
+        .pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))
+        .map_err(|e| failed(path, &e))?;
+    if !mode.eq_ignore_ascii_case("wal") {
+        return Err(TicketError::Open {
+            path: path.display().to_string(),
+            cause: "its file system cannot hold a write-ahead log; put it on a local one"
+                .to_owned(),
+        });
+    }
+    connection
+        .pragma_update(None, "synchronous", "FULL")
+        .map_err(|e| failed(path, &e))
+}
+
+enum Kind {
+    Tickets,
+    Newer(i64),
+    Empty,
+    Other,
+}
+
+fn identify(connection: &Connection) -> rusqlite::Result<Kind> {
+    let number = |name: &str| -> rusqlite::Result<i64> {
+        connection.pragma_query_value(None, name, |row| row.get(0))
+    };
+    let application = number("application_id")?;
+    let version = number("user_version")?;
+    let tables: i64 =
+        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    Ok(match (application, version, tables) {
+        (APPLICATION_ID, version, _) if version > SCHEMA => Kind::Newer(version),
+        (APPLICATION_ID, SCHEMA, _) => Kind::Tickets,
+        (0, 0, 0) => Kind::Empty,
+        _ => Kind::Other,
+    })
+}
+
+/// Makes the tables where there are none. Of two processes that start at once one makes them.
+fn create(connection: &mut Connection) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    if matches!(identify(&transaction)?, Kind::Empty) {
+        transaction.execute_batch(TABLES)?;
+        transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+        transaction.pragma_update(None, "user_version", SCHEMA)?;
+    }
+    transaction.commit()
+}
+
+/// Held by the one process that serves the store; the operating system lets go of it however the process ends.
+pub(super) fn serving_lock(path: &Path) -> Result<File, TicketError> {
+    let mut lock_path = path.as_os_str().to_owned();
+    lock_path.push("-serving");
+    let lock_path = PathBuf::from(lock_path);
+    let lock = private_file(&lock_path).map_err(|e| cannot_open(&lock_path, &e))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(TicketError::Served {
+            path: path.display().to_string(),
+        }),
+        Err(TryLockError::Error(error)) => Err(cannot_open(&lock_path, &error)),
+    }
+}
+
+/// The file holds arguments and receipts, and access to it is the authority to approve.
+fn private_file(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+fn cannot_open(path: &Path, error: &io::Error) -> TicketError {
+    let hint = match error.kind() {
+        io::ErrorKind::NotFound => "; check the path and make its folder",
+        io::ErrorKind::PermissionDenied => "; access to this file is what lets a person approve",
+        _ => "",
+    };
+    TicketError::Open {
+        path: path.display().to_string(),
+        cause: format!("{error}{hint}"),
+    }
+}
+
+fn foreign(path: &Path) -> TicketError {
+    TicketError::NotATicketStore {
+        path: path.display().to_string(),
+    }
+}
+
+fn failed(path: &Path, error: &rusqlite::Error) -> TicketError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase) => foreign(path),
+        _ => TicketError::Open {
+            path: path.display().to_string(),
+            cause: error.to_string(),
+        },
+    }
+}

@@ -1,0 +1,7 @@
+//! `holdpoint eval import agentdojo`: hand-written recordings in both formats, and the public ones where they are at hand.
+
+#![cfg(test)]
+
+mod data;
+mod fixtures;
+mod replay;

@@ -1,0 +1,10 @@
+//! `OpenAI` Chat Completions through the adapter's public face, with a closure in place of the guard.
+
+#[cfg(test)]
+mod driver;
+#[cfg(test)]
+mod parity;
+#[cfg(test)]
+mod requests;
+#[cfg(test)]
+mod responses;

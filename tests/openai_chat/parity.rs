@@ -1,0 +1,365 @@
+//! Parity is a law: a response gives the same items and the same client object whole and streamed, however it is cut.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::Bytes;
+use holdpoint::item::{Item, Located};
+use holdpoint::verdict::{Reason, Verdict};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::driver::{Client, EVENTS, JSON, adapter, decision, deny, respond, streamed, whole};
+
+#[derive(Clone, Debug)]
+struct Reply {
+    content: Option<String>,
+    calls: Vec<Call>,
+    legacy: Option<(String, String)>,
+}
+
+#[derive(Clone, Debug)]
+struct Call {
+    custom: bool,
+    name: String,
+    text: String,
+}
+
+/// The ways in which backends stream the same calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manner {
+    /// As the API's own documentation.
+    Plain,
+    /// Id, type and name come with every fragment.
+    Repeating,
+    /// Every call claims index 0.
+    IndexZero,
+    /// No index at all, an id with every fragment.
+    NoIndex,
+    /// Each call in one fragment.
+    AtOnce,
+}
+
+/// Chooses by a list of numbers, over and over: what proptest can shrink.
+struct Dice<'a>(std::iter::Cycle<std::slice::Iter<'a, u8>>);
+
+impl Dice<'_> {
+    fn below(&mut self, limit: usize) -> usize {
+        usize::from(*self.0.next().unwrap()) % limit
+    }
+}
+
+fn id(choice: usize, call: usize) -> String {
+    format!("call_{choice}_{call}")
+}
+
+fn body(call: &Call, text: &str, named: bool) -> (&'static str, Value) {
+    let (kind, key) = if call.custom {
+        ("custom", "input")
+    } else {
+        ("function", "arguments")
+    };
+    let mut body = json!({ key: text });
+    if named {
+        body["name"] = json!(call.name);
+    }
+    (kind, body)
+}
+
+fn finish_reason(reply: &Reply) -> &'static str {
+    match (&reply.legacy, reply.calls.len()) {
+        (None, 0) => "stop",
+        (Some(_), 0) => "function_call",
+        _ => "tool_calls",
+    }
+}
+
+fn as_whole(replies: &[Reply]) -> Vec<u8> {
+    let choices = replies.iter().enumerate().map(|(at, reply)| {
+        let mut message = json!({ "role": "assistant", "content": reply.content });
+        let calls = reply.calls.iter().enumerate().map(|(number, call)| {
+            let (kind, body) = body(call, &call.text, true);
+            json!({ "id": id(at, number), "type": kind, kind: body })
+        });
+        if !reply.calls.is_empty() {
+            message["tool_calls"] = calls.collect();
+        }
+        if let Some((name, text)) = &reply.legacy {
+            message["function_call"] = json!({ "name": name, "arguments": text });
+        }
+        json!({ "index": at, "message": message, "finish_reason": finish_reason(reply) })
+    });
+    let choices: Value = choices.collect();
+    json!({ "id": "chatcmpl-1", "object": "chat.completion", "choices": choices })
+        .to_string()
+        .into_bytes()
+}
+
+fn fragments(text: &str, manner: Manner, dice: &mut Dice<'_>) -> Vec<String> {
+    if manner == Manner::AtOnce || text.is_empty() {
+        return vec![text.to_owned()];
+    }
+    // The first fragment is often empty.
+    let mut parts = vec![String::new()];
+    for c in text.chars() {
+        if dice.below(2) == 0 {
+            parts.push(String::new());
+        }
+        parts.last_mut().unwrap().push(c);
+    }
+    parts
+}
+
+/// The deltas of one choice, in an order that a backend could send.
+fn deltas(at: usize, reply: &Reply, manner: Manner, dice: &mut Dice<'_>) -> Vec<Value> {
+    let mut deltas = vec![json!({ "role": "assistant", "content": null })];
+    let words = reply.content.as_deref().unwrap_or_default();
+    for part in fragments(words, Manner::Plain, dice) {
+        deltas.push(json!({ "content": part }));
+    }
+    for delta in interleaved(call_deltas(at, reply, manner, dice), manner, dice) {
+        // Some deltas say text and call at once.
+        match deltas.last_mut().filter(|_| dice.below(5) == 0) {
+            Some(last) if last.get("tool_calls").is_none() && delta.get("tool_calls").is_some() => {
+                last["tool_calls"] = delta["tool_calls"].clone();
+            }
+            _ => deltas.push(delta),
+        }
+    }
+    deltas
+}
+
+/// The deltas of each call.
+fn call_deltas(
+    at: usize,
+    reply: &Reply,
+    manner: Manner,
+    dice: &mut Dice<'_>,
+) -> Vec<VecDeque<Value>> {
+    let mut calls = Vec::new();
+    for (number, call) in reply.calls.iter().enumerate() {
+        let mut deltas = VecDeque::new();
+        for (turn, part) in fragments(&call.text, manner, dice).iter().enumerate() {
+            let first = turn == 0 || manner == Manner::Repeating;
+            let (kind, body) = body(call, part, first);
+            let mut fragment = json!({ kind: body });
+            match manner {
+                Manner::NoIndex => {}
+                Manner::IndexZero => fragment["index"] = json!(0),
+                _ => fragment["index"] = json!(number),
+            }
+            if first || manner == Manner::NoIndex {
+                fragment["id"] = json!(id(at, number));
+                fragment["type"] = json!(kind);
+            }
+            deltas.push_back(json!({ "tool_calls": [fragment] }));
+        }
+        calls.push(deltas);
+    }
+    if let Some((name, text)) = &reply.legacy {
+        let mut deltas = VecDeque::new();
+        for (turn, part) in fragments(text, manner, dice).iter().enumerate() {
+            let mut call = json!({ "arguments": part });
+            if turn == 0 || manner == Manner::Repeating {
+                call["name"] = json!(name);
+            }
+            deltas.push_back(json!({ "function_call": call }));
+        }
+        calls.push(deltas);
+    }
+    calls
+}
+
+/// One after the other; in any order where an index tells them apart.
+fn interleaved(mut calls: Vec<VecDeque<Value>>, manner: Manner, dice: &mut Dice<'_>) -> Vec<Value> {
+    let mut out = Vec::new();
+    while !calls.is_empty() {
+        let at = match manner {
+            Manner::Plain | Manner::Repeating | Manner::AtOnce => dice.below(calls.len()),
+            Manner::IndexZero | Manner::NoIndex => 0,
+        };
+        out.extend(calls[at].pop_front());
+        calls.retain(|rest| !rest.is_empty());
+    }
+    out
+}
+
+fn as_stream(replies: &[Reply], manner: Manner, dice: &mut Dice<'_>) -> Vec<u8> {
+    let line_end = ["\n", "\r\n", "\r"][dice.below(3)];
+    let mut queues: Vec<_> = replies
+        .iter()
+        .enumerate()
+        .map(|(at, reply)| {
+            let mut choices: Vec<_> = deltas(at, reply, manner, dice)
+                .into_iter()
+                .map(|delta| json!({ "index": at, "delta": delta, "finish_reason": null }))
+                .collect();
+            let reason = json!(finish_reason(reply));
+            if dice.below(3) == 0 {
+                choices.last_mut().unwrap()["finish_reason"] = reason;
+            } else {
+                choices.push(json!({ "index": at, "delta": {}, "finish_reason": reason }));
+            }
+            choices.reverse();
+            (at, choices)
+        })
+        .collect();
+    let mut out = String::new();
+    while !queues.is_empty() {
+        let at = dice.below(queues.len());
+        let mut choices = vec![queues[at].1.pop().unwrap()];
+        // Now and then two choices share a chunk.
+        let other = dice.below(queues.len());
+        if other != at && dice.below(3) == 0 {
+            choices.push(queues[other].1.pop().unwrap());
+        }
+        queues.retain(|(_, rest)| !rest.is_empty());
+        let chunk = json!({ "id": "chatcmpl-1", "choices": choices });
+        out.extend(["data: ", &chunk.to_string(), line_end, line_end]);
+        if dice.below(6) == 0 {
+            out.extend([": ka", line_end, line_end]);
+        }
+    }
+    out.extend(["data: [DONE]", line_end, line_end]);
+    out.into_bytes()
+}
+
+fn cut(bytes: &[u8], single: bool, dice: &mut Dice<'_>) -> Vec<Bytes> {
+    let mut pieces = Vec::new();
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let length = if single { 1 } else { 1 + dice.below(60) };
+        let (piece, others) = rest.split_at(length.min(rest.len()));
+        pieces.push(Bytes::copy_from_slice(piece));
+        rest = others;
+    }
+    pieces
+}
+
+/// What was judged, by place: in a stream the choices end in any order.
+fn items(judged: Vec<Located>) -> BTreeMap<String, Item> {
+    let count = judged.len();
+    let items: BTreeMap<_, _> = judged
+        .into_iter()
+        .map(|located| (located.place.pointer, located.item))
+        .collect();
+    assert_eq!(items.len(), count, "a place was judged twice");
+    items
+}
+
+fn arguments() -> impl Strategy<Value = String> {
+    prop_oneof![
+        6 => ("[a-z]{1,3}", "[ -~é☃𝄞\n]{0,12}", any::<i64>()).prop_map(|(key, text, number)| {
+            json!({ key: text, "n": [number, null] }).to_string()
+        }),
+        1 => Just(String::new()),
+        1 => Just(r#"{"big":12345678901234567890123}"#.to_owned()),
+        1 => Just(r#"{"a":1,"a":2}"#.to_owned()),
+        1 => Just("[1]".to_owned()),
+        1 => "[ -~é]{1,8}",
+    ]
+}
+
+fn call() -> impl Strategy<Value = Call> {
+    (prop::bool::weighted(0.2), "[a-z_]{1,6}", arguments()).prop_map(|(custom, name, text)| Call {
+        custom,
+        name,
+        text,
+    })
+}
+
+fn reply() -> impl Strategy<Value = Reply> {
+    (
+        prop::option::of("[ -~é☃\n]{0,20}"),
+        prop::collection::vec(call(), 0..6),
+        prop::option::weighted(0.2, ("[a-z]{1,4}", arguments())),
+    )
+        .prop_map(|(content, calls, legacy)| Reply {
+            content,
+            calls,
+            legacy,
+        })
+}
+
+fn manner() -> impl Strategy<Value = Manner> {
+    prop::sample::select(vec![
+        Manner::Plain,
+        Manner::Repeating,
+        Manner::IndexZero,
+        Manner::NoIndex,
+        Manner::AtOnce,
+    ])
+}
+
+fn refused_by(mask: u32) -> impl Fn(&Located) -> Verdict {
+    move |located| {
+        let number: u32 = located.place.pointer.bytes().map(u32::from).sum();
+        match mask >> (number % 32) & 3 {
+            0 | 1 => Verdict::Allow,
+            2 => deny(Reason::NotOwner),
+            _ => deny(Reason::HostNotAllowed),
+        }
+    }
+}
+
+fn no_gaps(client: &Client, replies: &[Reply]) {
+    for (at, choice) in client {
+        let reply = &replies[usize::try_from(*at).unwrap()];
+        let left = choice.calls.len() + usize::from(choice.legacy.is_some());
+        let expected = if left == 0 {
+            "stop"
+        } else {
+            finish_reason(reply)
+        };
+        assert_eq!(choice.finish_reason, expected);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn whole_and_streamed_are_one(
+        replies in prop::collection::vec(reply(), 1..4),
+        manner in manner(),
+        mask: u32,
+        single: bool,
+        numbers in prop::collection::vec(any::<u8>(), 1..200),
+    ) {
+        let mut dice = Dice(numbers.iter().cycle());
+        let judge = refused_by(mask);
+        let decide = |items: &[Located]| decision(items, &judge);
+        let body = as_whole(&replies);
+        let plain = respond(&adapter(), 200, JSON, &[body.into()], &decide).unwrap();
+        let stream = as_stream(&replies, manner, &mut dice);
+        let pieces = cut(&stream, single, &mut dice);
+        let live = respond(&adapter(), 200, EVENTS, &pieces, &decide).unwrap();
+
+        let client = whole(&plain.sent);
+        no_gaps(&client, &replies);
+        prop_assert_eq!(streamed(&live.sent), client);
+        prop_assert_eq!(items(live.judged), items(plain.judged));
+    }
+
+    #[test]
+    fn a_stream_that_is_cut_never_gives_a_call_that_was_not_judged(
+        replies in prop::collection::vec(reply(), 1..3),
+        manner in manner(),
+        keep: prop::sample::Index,
+        numbers in prop::collection::vec(any::<u8>(), 1..100),
+    ) {
+        let mut dice = Dice(numbers.iter().cycle());
+        let stream = as_stream(&replies, manner, &mut dice);
+        let cut = Bytes::copy_from_slice(&stream[..keep.index(stream.len())]);
+        let decide = |items: &[Located]| decision(items, &|_| Verdict::Allow);
+        let Ok(live) = respond(&adapter(), 200, EVENTS, &[cut], &decide) else {
+            return Ok(());
+        };
+        let judged = items(live.judged);
+        let calls: usize = streamed(&live.sent)
+            .values()
+            .map(|choice| choice.calls.len() + usize::from(choice.legacy.is_some()))
+            .sum();
+        let readable = judged.values().filter(|item| matches!(item, Item::ToolCall(_))).count();
+        prop_assert_eq!(calls, readable);
+    }
+}

@@ -1,0 +1,357 @@
+//! Bodies: encodings, limits, strict JSON, upstreams that answer late, wrong or not at all.
+
+use std::io::Write;
+
+use flate2::Compression;
+use flate2::write::{GzEncoder, ZlibEncoder};
+
+use crate::support::client::{Client, ask, request};
+use crate::support::rig::Rig;
+use crate::support::upstream::{Step, Upstream, answer, chunk, json, send};
+
+fn gzip(plain: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::new(6));
+    encoder.write_all(plain).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn zlib(plain: &[u8]) -> Vec<u8> {
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::new(6));
+    encoder.write_all(plain).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// `{"url":"x"}` as brotli and zstd write it: a stored block each.
+const BROTLI: &[u8] = b"\x0b\x05\x80{\"url\":\"x\"}\x03";
+const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd\x20\x0b\x59\x00\x00{\"url\":\"x\"}";
+
+#[tokio::test]
+async fn encoded_requests_are_judged_and_forwarded_plain() {
+    let upstream = Upstream::start(|_| json("{}")).await;
+    let rig = Rig::before(&upstream.url(), "").await;
+    let plain = b"{\"url\":\"x\"}";
+    for (encoding, body) in [
+        ("gzip", gzip(plain)),
+        ("deflate", zlib(plain)),
+        ("br", BROTLI.to_vec()),
+        ("zstd", ZSTD.to_vec()),
+        ("gzip, gzip", gzip(&gzip(plain))),
+        ("identity", plain.to_vec()),
+    ] {
+        let headers = [("content-encoding", encoding)];
+        let answer = rig.ask(request("POST", "/shop/send", &headers, body)).await;
+        assert_eq!(answer.status, 200, "{encoding}: {answer:?}");
+        let got = upstream.received().pop().unwrap();
+        assert_eq!(got.body, plain, "{encoding}");
+        assert_eq!(got.header("content-length"), ["11"]);
+        assert!(got.header("content-encoding").is_empty());
+    }
+}
+
+#[tokio::test]
+async fn encoded_answers_come_back_plain() {
+    let plain = b"{\"note\":\"fine\"}";
+    let upstream = Upstream::start(move |request| {
+        let encoding = request.target().rsplit('/').next().unwrap().to_owned();
+        let body = match encoding.as_str() {
+            "gzip" => gzip(plain),
+            "deflate" => zlib(plain),
+            _ => plain.to_vec(),
+        };
+        let head = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-encoding: {encoding}\r\n\
+             etag: \"1\"\r\ndigest: sha-256=x\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        vec![send(head), send(body)]
+    })
+    .await;
+    let rig = Rig::before(&upstream.url(), "").await;
+    for encoding in ["gzip", "deflate"] {
+        let target = format!("/shop/orders/{encoding}");
+        let answer = rig.ask(request("GET", &target, &[], "")).await;
+        assert_eq!((answer.status, &answer.body[..]), (200, &plain[..]));
+        for gone in ["content-encoding", "etag", "digest"] {
+            assert_eq!(answer.header(gone), None, "{gone}");
+        }
+    }
+    let refused = rig.ask(request("GET", "/shop/orders/lzw", &[], "")).await;
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (502, "upstream_invalid_response")
+    );
+}
+
+#[tokio::test]
+async fn bad_requests_are_told_why_in_the_routes_shape() {
+    let upstream = Upstream::start(|_| json("{}")).await;
+    let rig = Rig::before(&upstream.url(), "limits: {request_body: 64KiB}").await;
+    let bomb = gzip(&vec![b' '; 10 << 20]);
+    assert!(bomb.len() < 16 << 10);
+    let mut trailing = gzip(b"{}");
+    trailing.extend_from_slice(b"{\"smuggled\": 1}");
+    let deep = format!("{}1{}", "[".repeat(300), "]".repeat(300));
+    let cases: Vec<(&[(&str, &str)], Vec<u8>, u16, &str)> = vec![
+        (&[], vec![b' '; 70_000], 413, "body_too_large"),
+        (&[("content-encoding", "gzip")], bomb, 413, "body_too_large"),
+        (
+            &[("content-encoding", "gzip")],
+            trailing,
+            400,
+            "encoding_invalid",
+        ),
+        (
+            &[("content-encoding", "gzip")],
+            b"no gzip".to_vec(),
+            400,
+            "encoding_invalid",
+        ),
+        (
+            &[("content-encoding", "compress")],
+            b"{}".to_vec(),
+            415,
+            "encoding_unknown",
+        ),
+        (
+            &[("content-encoding", "gzip, gzip, gzip")],
+            b"{}".to_vec(),
+            415,
+            "encoding_unknown",
+        ),
+        (&[], b"{\"a\": }".to_vec(), 400, "invalid_json"),
+        (&[], b"{\"to\": 1, \"to\": 2}".to_vec(), 400, "invalid_json"),
+        (&[], b"\xef\xbb\xbf{}".to_vec(), 400, "invalid_json"),
+        (&[], b"{\"a\": \"\xff\"}".to_vec(), 400, "invalid_json"),
+        (&[], deep.into_bytes(), 400, "invalid_json"),
+        (
+            &[("content-type", "application/json; charset=utf-16")],
+            b"{}".to_vec(),
+            415,
+            "unsupported_media_type",
+        ),
+        (
+            &[("content-type", "text/plain")],
+            b"{}".to_vec(),
+            415,
+            "unsupported_media_type",
+        ),
+    ];
+    for (headers, body, status, code) in cases {
+        for target in ["/shop/send", "/openai/v1/chat/completions"] {
+            let refused = rig.ask(request("POST", target, headers, &body)).await;
+            assert_eq!(
+                (refused.status, refused.code().as_str()),
+                (status, code),
+                "{target} {headers:?}"
+            );
+            assert_eq!(refused.header("x-should-retry"), Some("false"));
+        }
+    }
+    assert!(upstream.received().is_empty());
+    let scrape = rig.scrape().await;
+    let counted = "holdpoint_refusals_total{code=\"invalid_json\",route=\"shop\"} 5";
+    assert!(scrape.contains(counted), "{scrape}");
+}
+
+#[tokio::test]
+async fn an_error_names_the_place_and_never_the_text() {
+    let upstream = Upstream::start(|_| json("{}")).await;
+    let rig = Rig::before(&upstream.url(), "").await;
+    let body = "{\n  \"token\": \"sk-secret\",\n  \"token\": \"sk-secret\"\n}";
+    let refused = rig.ask(request("POST", "/shop/send", &[], body)).await;
+    let detail = refused.json()["detail"].as_str().unwrap().to_owned();
+    assert_eq!(
+        detail,
+        "The body is not strict JSON: duplicate key at line 3 column 3."
+    );
+    let refused = rig
+        .ask(request("POST", "/openai/v1/chat/completions", &[], body))
+        .await;
+    let error = &refused.json()["error"];
+    assert!(
+        error["message"].as_str().unwrap().contains("line 3"),
+        "{error}"
+    );
+    assert!(!refused.text().contains("sk-"));
+}
+
+#[tokio::test]
+async fn a_body_that_is_announced_too_large_is_refused_before_it_is_sent() {
+    let upstream = Upstream::start(|_| json("{}")).await;
+    let rig = Rig::before(&upstream.url(), "limits: {request_body: 1KiB}").await;
+    let mut client = Client::connect(rig.agents()).await;
+    client
+        .send(
+            "POST /shop/send HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n\
+             content-length: 5000\r\nexpect: 100-continue\r\n\r\n",
+        )
+        .await;
+    // The first thing that comes is the refusal, not `100 Continue`.
+    let refused = client.answer().await;
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (413, "body_too_large")
+    );
+}
+
+#[tokio::test]
+async fn an_expected_continue_is_given() {
+    let upstream = Upstream::start(|_| json("{}")).await;
+    let rig = Rig::before(&upstream.url(), "").await;
+    let mut client = Client::connect(rig.agents()).await;
+    client
+        .send(
+            "POST /shop/send HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n\
+             content-length: 2\r\nexpect: 100-continue\r\n\r\n",
+        )
+        .await;
+    assert!(client.head().await.starts_with("HTTP/1.1 100"));
+    client.send("{}").await;
+    assert_eq!(client.answer().await.status, 200);
+    assert!(upstream.only().header("expect").is_empty());
+}
+
+#[tokio::test]
+async fn a_request_that_ends_early_is_not_forwarded() {
+    let upstream = Upstream::start(|_| json("{}")).await;
+    let rig = Rig::before(&upstream.url(), "").await;
+    for framing in [
+        "content-length: 20\r\n\r\n{}",
+        "transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n",
+    ] {
+        let mut client = Client::connect(rig.agents()).await;
+        client
+            .send(format!(
+                "POST /shop/send HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n{framing}"
+            ))
+            .await;
+        client.end().await;
+        let refused = client.answer().await;
+        assert_eq!(
+            (refused.status, refused.code().as_str()),
+            (400, "body_incomplete")
+        );
+    }
+    assert!(upstream.received().is_empty());
+}
+
+#[tokio::test]
+async fn an_upstream_that_is_down_is_told_with_a_hint_and_may_be_asked_again() {
+    let gone = Upstream::start(|_| json("{}")).await;
+    let url = gone.url();
+    drop(gone);
+    let rig = Rig::before(&url, "").await;
+    for (method, target, body) in [
+        ("GET", "/shop/orders/1", ""),
+        ("POST", "/openai/v1/chat/completions", "{\"messages\":[]}"),
+    ] {
+        let refused = rig.ask(request(method, target, &[], body)).await;
+        assert_eq!(
+            (refused.status, refused.code().as_str()),
+            (502, "upstream_unreachable")
+        );
+        assert_eq!(refused.header("x-should-retry"), Some("true"));
+        assert!(refused.text().contains("Check its URL in the config"));
+    }
+    let scrape = rig.scrape().await;
+    let counted = "holdpoint_upstream_errors_total{kind=\"connect\",upstream=\"shop\"} 1";
+    assert!(scrape.contains(counted), "{scrape}");
+}
+
+#[tokio::test]
+async fn a_request_whose_answer_never_came_is_not_sent_again() {
+    let upstream = Upstream::start(|_| vec![Step::Close]).await;
+    let rig = Rig::before(&upstream.url(), "").await;
+    let refused = rig.ask(request("POST", "/shop/send", &[], "{}")).await;
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (502, "upstream_broken")
+    );
+    assert_eq!(refused.header("x-should-retry"), Some("false"));
+    assert_eq!(upstream.received().len(), 1);
+}
+
+#[tokio::test]
+async fn a_pooled_connection_that_has_closed_is_no_error() {
+    // Closes after each answer without saying so.
+    let upstream = Upstream::start(|_| {
+        let mut steps = json("{}");
+        steps.push(Step::Close);
+        steps
+    })
+    .await;
+    let rig = Rig::before(&upstream.url(), "").await;
+    for count in 1..=3 {
+        let answer = rig.ask(request("POST", "/shop/send", &[], "{}")).await;
+        assert_eq!(answer.status, 200, "{count}");
+        upstream.gone.pass().await;
+        assert_eq!(upstream.received().len(), count);
+    }
+}
+
+#[tokio::test]
+async fn a_slow_upstream_times_out() {
+    let upstream = Upstream::start(|_| vec![Step::Hang]).await;
+    let rig = Rig::before(&upstream.url(), "timeouts: {first_byte: 50ms}").await;
+    let refused = rig.ask(request("GET", "/shop/orders/1", &[], "")).await;
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (504, "upstream_timeout")
+    );
+    assert_eq!(refused.header("x-should-retry"), Some("false"));
+}
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_read_whole_is_not_passed_on() {
+    let upstream = Upstream::start(|request| match request.target() {
+        "GET /orders/cut" => vec![
+            send("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n{\"a\""),
+            Step::Close,
+        ],
+        "GET /orders/chunked" => vec![
+            send("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"),
+            chunk("{\"a\": 1}"),
+            Step::Close,
+        ],
+        "GET /orders/stalled" => vec![
+            send("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n{\"a\""),
+            Step::Hang,
+        ],
+        "GET /orders/large" => answer("200 OK", "application/json", vec![b'1'; 5000]),
+        "GET /orders/double" => json("{\"a\": 1, \"a\": 2}"),
+        _ => vec![send("no http at all\r\n\r\n"), Step::Close],
+    })
+    .await;
+    let rig = Rig::before(
+        &upstream.url(),
+        "limits: {response_body: 1KiB}\ntimeouts: {idle: 100ms}",
+    )
+    .await;
+    for (order, status, code) in [
+        ("cut", 502, "upstream_truncated"),
+        ("chunked", 502, "upstream_truncated"),
+        ("stalled", 504, "upstream_timeout"),
+        ("large", 502, "upstream_too_large"),
+        ("double", 502, "upstream_invalid_response"),
+        ("garbage", 502, "upstream_broken"),
+    ] {
+        let target = format!("/shop/orders/{order}");
+        let refused = ask(rig.agents(), request("GET", &target, &[], "")).await;
+        assert_eq!(
+            (refused.status, refused.code().as_str()),
+            (status, code),
+            "{order}"
+        );
+        assert!(refused.whole);
+    }
+}
+
+#[tokio::test]
+async fn a_whole_answer_keeps_its_bytes() {
+    let body = "{ \"n\" : 12345678901234567890123, \"t\":\"a\\u0062\",  \"z\": [1 , 2.50] }";
+    let upstream = Upstream::start(move |_| json(body)).await;
+    let rig = Rig::before(&upstream.url(), "").await;
+    let answer = rig.ask(request("POST", "/shop/send", &[], body)).await;
+    assert_eq!(answer.text(), body);
+    assert_eq!(upstream.only().text(), body);
+}

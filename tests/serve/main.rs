@@ -1,0 +1,19 @@
+//! The server over real sockets, in front of an upstream that is exact to the byte.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    reason = "a failed set-up is a failed test"
+)]
+
+mod bodies;
+mod docs;
+mod heads;
+mod lifecycle;
+mod service;
+mod streams;
+#[path = "../support/mod.rs"]
+mod support;
+mod tools;

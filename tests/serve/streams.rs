@@ -1,0 +1,293 @@
+//! Streams: text at once, calls held until judged, cuts that stay cuts, back-pressure, clients that leave.
+
+use crate::support::client::{Client, request};
+use crate::support::rig::{Rig, config};
+use crate::support::upstream::{EVENTS, Gate, Step, Upstream, chunk, send};
+
+pub const CHAT: &str = "/openai/v1/chat/completions";
+pub const ASK: &str =
+    "{\"model\":\"m\",\"stream\":true,\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}";
+
+/// Blocks `send` to hosts that are not listed; every other tool passes.
+pub const EGRESS: &str = "version: 1
+name: egress
+layers: {catalog: off, identity: off, egress: enforce, recipients: off, ownership: off, injection: off, tickets: off}
+lists: {ours: {hosts: [shop.example]}}
+tools:
+  - {tool: send, executes_at: agent, egress: [{at: /url, allow: [ours]}]}
+  - {tool: get_order, effect: read}
+  - {tool: refund}
+";
+
+pub fn event(delta: &str) -> String {
+    format!(
+        "data: {{\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\
+         \"choices\":[{{\"index\":0,\"delta\":{delta},\"finish_reason\":null}}]}}\n\n"
+    )
+}
+
+pub fn text(text: &str) -> String {
+    event(&format!("{{\"content\":\"{text}\"}}"))
+}
+
+pub fn end(reason: &str) -> String {
+    format!(
+        "data: {{\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\
+         \"choices\":[{{\"index\":0,\"delta\":{{}},\"finish_reason\":\"{reason}\"}}]}}\n\ndata: [DONE]\n\n"
+    )
+}
+
+fn call(index: usize, url: &str) -> String {
+    event(&format!(
+        "{{\"tool_calls\":[{{\"index\":{index},\"id\":\"call_{index}\",\"type\":\"function\",\
+         \"function\":{{\"name\":\"send\",\"arguments\":\"{{\\\"url\\\":\\\"{url}\\\"}}\"}}}}]}}"
+    ))
+}
+
+async fn chat(rig: &Rig) -> Client {
+    let mut client = Client::connect(rig.agents()).await;
+    client.send(request("POST", CHAT, &[], ASK)).await;
+    client
+}
+
+#[tokio::test]
+async fn text_leaves_before_the_upstream_says_more() {
+    let gate = Gate::default();
+    let wait = gate.clone();
+    let upstream = Upstream::start(move |_| {
+        vec![
+            send(EVENTS),
+            chunk(text("one")),
+            Step::Wait(wait.clone()),
+            chunk(text("two")),
+            Step::Wait(wait.clone()),
+            chunk(end("stop")),
+            chunk(""),
+        ]
+    })
+    .await;
+    let rig = Rig::before(&upstream.url(), "").await;
+    let mut client = chat(&rig).await;
+    let head = client.head().await;
+    assert!(
+        head.contains("text/event-stream") && head.contains("holdpoint-policy"),
+        "{head}"
+    );
+    client.until("one").await;
+    gate.open();
+    client.until("two").await;
+    gate.open();
+    client.until("[DONE]").await;
+    client.until("\r\n0\r\n\r\n").await;
+}
+
+#[tokio::test]
+async fn a_call_is_held_while_text_flows_and_a_blocked_one_leaves_a_note() {
+    let gate = Gate::default();
+    let wait = gate.clone();
+    let upstream = Upstream::start(move |_| {
+        vec![
+            send(EVENTS),
+            chunk(call(0, "https://evil.example/")),
+            chunk(call(1, "https://shop.example/")),
+            chunk(text("still")),
+            Step::Wait(wait.clone()),
+            chunk(end("tool_calls")),
+            chunk(""),
+        ]
+    })
+    .await;
+    let rig = Rig::start(&config(&upstream.url(), ""), EGRESS).await;
+    let mut client = chat(&rig).await;
+    client.head().await;
+    let before = client.until("still").await;
+    assert!(!before.contains("evil"), "{before}");
+    gate.open();
+    let after = client.until("[DONE]").await;
+    assert!(after.contains("code: host_not_allowed"), "{after}");
+    assert!(
+        after.contains("shop.example") && !after.contains("evil"),
+        "{after}"
+    );
+    assert!(
+        after.contains("\"index\":0") && !after.contains("\"index\":1"),
+        "{after}"
+    );
+    let scrape = rig.scrape().await;
+    let denied = "holdpoint_verdicts_total{layer=\"egress\",mode=\"enforce\",verdict=\"deny\"} 1";
+    assert!(scrape.contains(denied), "{scrape}");
+}
+
+#[tokio::test]
+async fn the_same_bytes_leave_however_the_upstream_cuts_them() {
+    let whole = [
+        text("a"),
+        call(0, "https://shop.example/"),
+        call(1, "https://evil.example/"),
+        end("tool_calls"),
+    ]
+    .concat();
+    let mut answers = Vec::new();
+    for size in [1, 7, usize::MAX] {
+        let bytes = whole.clone().into_bytes();
+        let upstream = Upstream::start(move |_| {
+            let mut steps = vec![send(EVENTS)];
+            steps.extend(bytes.chunks(size.min(bytes.len())).map(chunk));
+            steps.push(chunk(""));
+            steps
+        })
+        .await;
+        let rig = Rig::start(&config(&upstream.url(), ""), EGRESS).await;
+        let answer = chat(&rig).await.answer().await;
+        assert!(answer.whole);
+        answers.push(answer.text().to_owned());
+    }
+    assert_eq!(answers[0], answers[1]);
+    assert_eq!(answers[0], answers[2]);
+    assert!(answers[0].ends_with("data: [DONE]\n\n"), "{}", answers[0]);
+}
+
+#[tokio::test]
+async fn a_cut_stream_is_cut_for_the_client_too() {
+    for cut in ["between", "inside", "clean"] {
+        let upstream = Upstream::start(move |_| {
+            let mut steps = vec![send(EVENTS), chunk(text("one")), chunk(call(0, "x"))];
+            match cut {
+                "inside" => steps.extend([send("40\r\ndata: {\"id"), Step::Close]),
+                // The body ends properly, the conversation does not.
+                "clean" => steps.push(chunk("")),
+                _ => steps.push(Step::Close),
+            }
+            steps
+        })
+        .await;
+        let rig = Rig::before(&upstream.url(), "").await;
+        let answer = chat(&rig).await.answer().await;
+        assert_eq!(answer.status, 200);
+        assert!(!answer.whole, "{cut}: a cut stream must not end cleanly");
+        assert!(answer.text().contains("one") && !answer.text().contains("call_0"));
+        assert!(!answer.text().contains("[DONE]"));
+    }
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_chat_stream_abort_it() {
+    for bad in [
+        "data: {\"id\": 1, \"id\": 2}\n\n".to_owned(),
+        "data: nonsense\n\n".to_owned(),
+        format!("data: {}\n\n", "x".repeat(5000)),
+    ] {
+        let shown = bad.clone();
+        let upstream = Upstream::start(move |_| {
+            vec![
+                send(EVENTS),
+                chunk(text("one")),
+                chunk(&bad),
+                chunk(end("stop")),
+                chunk(""),
+            ]
+        })
+        .await;
+        let rig = Rig::before(&upstream.url(), "limits: {response_body: 2KiB}").await;
+        let answer = chat(&rig).await.answer().await;
+        assert!(!answer.whole, "{shown}");
+        assert!(!answer.text().contains("[DONE]"), "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn a_stalled_stream_is_cut() {
+    let upstream = Upstream::start(|_| vec![send(EVENTS), chunk(text("one")), Step::Hang]).await;
+    let rig = Rig::before(&upstream.url(), "timeouts: {idle: 50ms}").await;
+    let answer = chat(&rig).await.answer().await;
+    assert!(!answer.whole && answer.text().contains("one"));
+    let scrape = rig.scrape().await;
+    let counted = "holdpoint_upstream_errors_total{kind=\"idle\",upstream=\"model\"} 1";
+    assert!(scrape.contains(counted), "{scrape}");
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_ends_the_upstreams_request() {
+    let upstream = Upstream::start(|_| vec![send(EVENTS), chunk(text("one")), Step::Hang]).await;
+    let rig = Rig::before(&upstream.url(), "").await;
+    let mut client = chat(&rig).await;
+    client.until("one").await;
+    drop(client);
+    upstream.gone.pass().await;
+
+    // Also before the head of the answer.
+    let silent = Upstream::start(|_| vec![Step::Hang]).await;
+    let rig = Rig::before(&silent.url(), "").await;
+    let client = chat(&rig).await;
+    while silent.received().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    drop(client);
+    silent.gone.pass().await;
+}
+
+#[tokio::test]
+async fn an_encoded_stream_flows_event_by_event() {
+    use std::io::Write;
+    let gate = Gate::default();
+    let wait = gate.clone();
+    let upstream = Upstream::start(move |_| {
+        let head = EVENTS.replace("\r\n\r\n", "\r\ncontent-encoding: gzip\r\n\r\n");
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::new(6));
+        gzip.write_all(text("one").as_bytes()).unwrap();
+        gzip.flush().unwrap();
+        let first = std::mem::take(gzip.get_mut());
+        gzip.write_all(end("stop").as_bytes()).unwrap();
+        let rest = gzip.finish().unwrap();
+        vec![
+            send(head),
+            chunk(first),
+            Step::Wait(wait.clone()),
+            chunk(rest),
+            chunk(""),
+        ]
+    })
+    .await;
+    let rig = Rig::before(&upstream.url(), "").await;
+    let mut client = chat(&rig).await;
+    let head = client.head().await;
+    assert!(!head.contains("content-encoding"), "{head}");
+    client.until("one").await;
+    gate.open();
+    client.until("[DONE]").await;
+}
+
+#[tokio::test]
+async fn a_stream_holds_its_place_until_it_ends() {
+    let gate = Gate::default();
+    let wait = gate.clone();
+    let upstream = Upstream::start(move |_| {
+        vec![
+            send(EVENTS),
+            chunk(text("one")),
+            Step::Wait(wait.clone()),
+            chunk(end("stop")),
+            chunk(""),
+        ]
+    })
+    .await;
+    let rig = Rig::before(&upstream.url(), "limits: {concurrency: 1}").await;
+    let mut client = chat(&rig).await;
+    client.until("one").await;
+    assert!(rig.scrape().await.contains("holdpoint_in_flight 1"));
+    let refused = chat(&rig).await.answer().await;
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (503, "overloaded")
+    );
+    assert_eq!(refused.header("x-should-retry"), Some("true"));
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    gate.open();
+    client.until("\r\n0\r\n\r\n").await;
+    let answer = {
+        gate.open();
+        chat(&rig).await.answer().await
+    };
+    assert_eq!(answer.status, 200);
+    drop(client);
+}

@@ -1,0 +1,421 @@
+//! What a config file means, what the environment and flags change in it, and what is refused.
+
+use std::path::Path;
+use std::time::Duration;
+
+use holdpoint::settings::{
+    Overrides, Principals, RouteProtocol, SessionSource, Settings, SqlStore,
+};
+use proptest::prelude::*;
+use support::{Faults, base, example, problems, read, with};
+
+/// A config without problems.
+const BASE: &str = r#"policy: p.yaml
+upstreams:
+  model: {url: "https://api.example.com/base", credential: {header: Authorization, scheme: Bearer, value_env: MODEL_KEY}}
+  shop: {url: "http://127.0.0.1:3000"}
+routes:
+  - {name: model, prefix: /openai, upstream: model, protocol: openai_chat}
+  - name: shop
+    prefix: /shop
+    upstream: shop
+    protocol: http_tools
+    tools:
+      - {tool: get_order, method: GET, path: "/orders/{order_id}"}
+      - {tool: refund, method: POST, path: "/orders/{order_id}/refund"}
+      - {method: POST, path: "/tools/{tool}"}
+principal: {fixed: {subject: bot, tenant: shop, scopes: [read]}}
+"#;
+
+#[test]
+fn a_small_config_has_defaults() {
+    let (settings, warnings) = base(BASE).unwrap_or_else(|problems| panic!("{problems}"));
+    assert!(warnings.is_empty(), "{warnings}");
+    assert_eq!(settings.listen.agents.to_string(), "127.0.0.1:8080");
+    assert_eq!(settings.listen.approvers, None);
+    assert_eq!(settings.listen.operations.to_string(), "127.0.0.1:9090");
+    assert!(settings.policy.ends_with("p.yaml") && settings.policy.is_absolute());
+    let upstream = &settings.upstreams["model"];
+    assert_eq!(upstream.url.to_string(), "https://api.example.com/base");
+    let (header, secret) = upstream.credential.as_ref().unwrap();
+    assert_eq!(
+        (header.as_str(), &*secret.0),
+        ("authorization", "Bearer model-secret")
+    );
+    assert!(settings.routes[0].note && !settings.routes[1].note);
+    let RouteProtocol::HttpTools(tools) = &settings.routes[1].protocol else {
+        panic!("http tools")
+    };
+    assert_eq!(tools.len(), 3);
+    assert_eq!(settings.venues().0["refund"].as_str(), "shop");
+    assert_eq!(settings.open_routes().count(), 1);
+    let Principals::Fixed(principal) = &settings.principals else {
+        panic!("fixed")
+    };
+    assert_eq!(
+        (&*principal.tenant, &*principal.issuer, &*principal.agent),
+        ("shop", "config", "default")
+    );
+    assert!(matches!(&settings.session, SessionSource::Header(h) if h == "holdpoint-session"));
+    assert_eq!(settings.limits.request_body, 32 << 20);
+    assert_eq!(settings.timeouts.drain, Duration::from_secs(30));
+    assert!(settings.tickets.is_none() && settings.approvers.is_empty());
+}
+
+#[test]
+fn the_shipped_example_loads() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("policies/holdpoint.example.yaml");
+    let checked = read(&path, &Overrides::default(), &example()).unwrap_or_else(|p| panic!("{p}"));
+    assert!(checked.warnings.is_empty(), "{}", checked.warnings);
+    let settings: Settings = checked.settings;
+    assert_eq!(settings.listen.approvers.unwrap().port(), 8081);
+    assert_eq!(settings.approvers[0].roles, ["oncall"]);
+    let SqlStore::Sqlite(path) = &settings.stores["commerce"];
+    assert!(path.ends_with("policies/commerce.db"));
+}
+
+#[test]
+fn environment_beats_file_and_flags_beat_both() {
+    let text = format!("{BASE}limits: {{concurrency: 5}}\n");
+    let env = [
+        ("HOLDPOINT__LIMITS__CONCURRENCY", "6"),
+        ("HOLDPOINT__LIMITS__HELD", "2MiB"),
+        ("holdpoint__listen__agents", "0.0.0.0:7000"),
+        ("HOLDPOINT__UPSTREAMS__SHOP__URL", "http://shop:81"),
+        ("HOLDPOINT__PRINCIPAL__FIXED__SUBJECT", "123"),
+        ("HOLDPOINT_LOG", "not a setting"),
+    ];
+    let (settings, _) = with(&text, &env, &[]).unwrap_or_else(|problems| panic!("{problems}"));
+    assert_eq!(settings.limits.concurrency, 6);
+    assert_eq!(settings.limits.held, 2 << 20);
+    assert_eq!(settings.listen.agents.port(), 7000);
+    assert_eq!(
+        settings.upstreams["shop"].url.to_string(),
+        "http://shop:81/"
+    );
+    let Principals::Fixed(principal) = &settings.principals else {
+        panic!("fixed")
+    };
+    assert_eq!(&*principal.subject, "123");
+
+    let flags = [("limits.concurrency", "7"), ("routes[0].prefix", "/v1")];
+    let (settings, _) = with(&text, &env, &flags).unwrap_or_else(|problems| panic!("{problems}"));
+    assert_eq!(settings.limits.concurrency, 7);
+    assert_eq!(settings.routes[0].prefix, "/v1");
+}
+
+#[test]
+fn a_fault_of_the_environment_names_the_variable() {
+    for (name, value, words) in [
+        (
+            "HOLDPOINT__LISTEN__AGENT",
+            "sk-very-secret",
+            "did you mean `agents`?",
+        ),
+        ("HOLDPOINT__TYPO", "sk-very-secret", "unknown key `typo`"),
+        ("HOLDPOINT__LIMITS__HELD", "2", "must be a size in bytes"),
+        ("HOLDPOINT__LISTEN", "127.0.0.1:1", "`listen` must be a map"),
+        (
+            "HOLDPOINT__ROUTES__0__PREFIX",
+            "/x",
+            "`routes` must be a list",
+        ),
+        (
+            "HOLDPOINT__UPSTREAMS__MODEL__CREDENTIAL__VALUE_ENV",
+            "sk-very-secret",
+            "never the secret itself",
+        ),
+    ] {
+        let said = problems(with(BASE, &[(name, value)], &[]));
+        assert!(said.contains("--> environment:1:"), "{said}");
+        assert!(said.contains(name) && said.contains(words), "{said}");
+        assert!(!said.contains("sk-very-secret"), "{said}");
+    }
+    for key in [
+        "routes[9].prefix",
+        "routes[-1].prefix",
+        "routes[99999999999].x",
+        "routes[0",
+    ] {
+        let said = problems(with(BASE, &[], &[(key, "/x")]));
+        assert!(
+            said.contains("only elements that the file has") || said.contains("unknown key"),
+            "{said}"
+        );
+    }
+    let said = problems(with(BASE, &[], &[("limits.hold", "1MiB")]));
+    assert!(
+        said.contains("--set limits.hold") && said.contains("did you mean `held`?"),
+        "{said}"
+    );
+}
+
+#[rustfmt::skip]
+const FAULTS: Faults = &[
+    ("policy: p.yaml\n", "", 1, "upstreams", &["lacks the key `policy`"]),
+    ("policy: p.yaml", "polcy: p.yaml", 1, "polcy", &["did you mean `policy`?"]),
+    ("policy: p.yaml", "policy: p.yaml\nlisten: {agents: 8080}", 2, "8080", &["must be text"]),
+    ("policy: p.yaml", "policy: p.yaml\nlisten: {agents: \":8080\"}", 2, "\":8080", &["write an address too: `127.0.0.1:8080`"]),
+    ("policy: p.yaml", "policy: p.yaml\nlisten: {agents: \"localhost:80\"}", 2, "\"localhost", &["`127.0.0.1:80`"]),
+    ("policy: p.yaml", "policy: p.yaml\nlisten: {agents: \"0.0.0.0:9090\"}", 2, "\"0.0.0.0", &["share port 9090"]),
+    ("policy: p.yaml", "policy: p.yaml\nlisten: {approvers: \"127.0.0.1:1\"}", 2, "\"127", &["nobody who may use it"]),
+    ("  model: {url", "  Model: {url", 3, "Model", &["not in lower case"]),
+    ("https://api.example.com/base", "api.example.com", 3, "\"api", &["a whole URL"]),
+    ("https://api.example.com/base", "ftp://api.example.com", 3, "\"ftp", &["neither `http` nor `https`"]),
+    ("https://api.example.com/base", "https://api.example.com/?a=1", 3, "\"https", &["query"]),
+    ("Authorization", "Content-Length", 3, "Content-Length", &["cannot be used here as a header"]),
+    ("MODEL_KEY", "NO_KEY", 3, "NO_KEY", &["the environment variable `NO_KEY` is not set"]),
+    ("MODEL_KEY", "EMPTY", 3, "EMPTY", &["is empty"]),
+    ("MODEL_KEY", "BROKEN", 3, "BROKEN", &["cannot be sent in a header"]),
+    ("value_env: MODEL_KEY", "value: x", 3, "value", &["unknown key `value`", "did you mean `value_env`?"]),
+    ("upstream: model", "upstream: modle", 6, "modle", &["no upstream `modle`", "did you mean `model`?"]),
+    ("prefix: /openai", "prefix: openai/", 6, "openai/", &["write `/openai`"]),
+    ("prefix: /openai", "prefix: /a/../b", 6, "/a/..", &["whole path segments"]),
+    ("prefix: /openai", "prefix: /", 8, "/shop", &["can never match: `/` takes every path of `/shop`"]),
+    ("prefix: /shop", "prefix: /openai/shop", 8, "/openai/shop", &["can never match"]),
+    ("name: shop", "name: model", 7, "model", &["two routes named `model`"]),
+    ("protocol: openai_chat", "protocol: openai", 6, "openai", &["did you mean `openai_chat`?"]),
+    ("protocol: openai_chat", "protocol: openai_chat, tools: []", 6, "[]", &["for protocol: http_tools"]),
+    ("method: GET", "method: get", 12, "get", &["did you mean `GET`?"]),
+    ("/orders/{order_id}\"", "orders/{order_id}\"", 12, "\"orders", &["is not a path template"]),
+    ("/orders/{order_id}\"", "/orders/{}\"", 12, "\"/orders", &["is not a path template"]),
+    ("/orders/{order_id}\"", "/orders/x{order_id}\"", 12, "\"/orders", &["a parameter is a whole segment"]),
+    ("{method: POST, path: \"/tools/{tool}\"}", "{method: POST, path: /tools}", 14, "{method", &["nothing says which tool"]),
+    ("{method: POST, path: \"/tools/{tool}\"}", "{tool: x, method: POST, path: \"/tools/{tool}\"}", 14, "{tool", &["named twice"]),
+    ("{method: POST, path: \"/tools/{tool}\"}", "{tool: x, method: GET, path: \"/orders/{id}\"}", 14, "\"/orders", &["take the same paths"]),
+    ("tool: refund", "tool: \"refund_*\"", 13, "\"refund", &["the name of one tool"]),
+    ("fixed: {", "fixd: {", 15, "fixd", &["did you mean `fixed`?"]),
+    ("subject: bot, ", "", 15, "{tenant", &["lacks the key `subject`"]),
+    ("scopes: [read]", "scopes: [1]", 15, "1", &["quote it: \"1\""]),
+];
+
+#[test]
+fn every_fault_is_shown_at_its_place_with_what_to_do() {
+    support::every_fault(BASE, FAULTS);
+}
+
+#[rustfmt::skip]
+const MORE: Faults = &[
+    ("fixed: {subject: bot}", "api_keys: {keys: [{key_env: KEY_ONE, subject: a}, {key_env: KEY_ONE, subject: b}]}", 1, "{key_env", &["same key"]),
+    ("fixed: {subject: bot}", "api_keys: {keys: [{key_env: SHORT, subject: a}]}", 1, "SHORT", &["shorter than 16"]),
+    ("fixed: {subject: bot}", "api_keys: {keys: [{key_sha256: sk-secret, subject: a}]}", 1, "*********", &["64 hexadecimal digits"]),
+    ("fixed: {subject: bot}", "api_keys: {keys: []}", 1, "[]", &["must not be empty"]),
+    ("fixed: {subject: bot}", "fixed: {subject: bot}, api_keys: {}", 1, "{fixed", &["exclude each other"]),
+    ("session: {header: s}", "session: {header: host}", 2, "host", &["cannot be used"]),
+    ("session: {header: s}", "session: {}", 2, "{}", &["neither of `header`, `fixed`"]),
+    ("held: 1MiB", "held: 0B", 3, "0B", &["more than 0"]),
+    ("held: 1MiB", "concurrency: 0", 3, "0", &["at least 1"]),
+    ("idle: 5m", "idle: 0s", 4, "0s", &["more than 0"]),
+    ("idle: 5m", "idle: 5", 4, "5", &["such as `15m`"]),
+    ("key_env: KEY_ONE", "key_env: KEY_ONE}, {subject: ann, key_env: KEY_TWO", 5, "{subject: ann, key_env: KEY_TWO", &["same subject"]),
+    ("key_env: KEY_ONE", "key_env: KEY_ONE}, {subject: bob, key_env: KEY_ONE", 5, "{subject: bob", &["same key"]),
+    ("key_env: KEY_ONE", "key: abc", 5, "key", &["did you mean `key_env`?"]),
+    ("tickets: {store: t.db}\n", "", 5, "[", &["no ticket store"]),
+    ("sqlite: c.db", "postgres: c", 7, "postgres", &["unknown key `postgres`"]),
+];
+
+const FULL: &str = "principal: {fixed: {subject: bot}}
+session: {header: s}
+limits: {held: 1MiB}
+timeouts: {idle: 5m}
+approvers: [{subject: ann, key_env: KEY_ONE}]
+tickets: {store: t.db}
+stores: {commerce: {sqlite: c.db}}
+policy: p.yaml
+upstreams: {m: {url: \"http://m\"}}
+routes: [{name: m, prefix: /, upstream: m, protocol: openai_chat}]
+";
+
+#[test]
+fn people_sessions_and_limits_are_checked_too() {
+    support::every_fault(FULL, MORE);
+}
+
+#[test]
+fn one_session_is_not_shared_by_several_principals() {
+    let keys = "api_keys: {header: x-api-key, keys: [{key_env: KEY_ONE, subject: a, agent: x}, {key_sha256: 9F86D081884C7D659A2FEAA0C55AD015A3BF4F1B2B0B822CD15D6C15B0F00A08, subject: b}]}";
+    let text = FULL.replace("fixed: {subject: bot}", keys);
+    let (settings, _) = base(&text).unwrap_or_else(|problems| panic!("{problems}"));
+    let Principals::ApiKeys { header, keys } = &settings.principals else {
+        panic!("keys")
+    };
+    assert_eq!((header.as_str(), keys.len()), ("x-api-key", 2));
+    let said = problems(base(&text.replace("header: s}", "fixed: one}")));
+    assert!(said.contains("would mix their conversations"), "{said}");
+    let said = problems(base(&text.replace("header: s}", "header: x-api-key}")));
+    assert!(said.contains("already carries the API key"), "{said}");
+    let fixed = FULL.replace("header: s}", "fixed: one}");
+    let (settings, _) = base(&fixed).unwrap();
+    assert!(matches!(settings.session, SessionSource::Fixed(_)));
+}
+
+#[test]
+fn a_tool_lives_on_one_route() {
+    let text = BASE.replace(
+        "principal:",
+        "  - {name: other, prefix: /other, upstream: shop, protocol: http_tools, tools: [{tool: refund, method: POST, path: /r}]}\nprincipal:",
+    );
+    let said = problems(base(&text));
+    assert!(
+        said.contains("the tool `refund` is on two routes"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_secret_in_the_wrong_place_is_not_printed() {
+    for (from, to) in [
+        ("MODEL_KEY", "sk-pasted-secret"),
+        ("value_env: MODEL_KEY", "value: sk-pasted-secret"),
+        ("value_env: MODEL_KEY", "token: sk-pasted-secret, oops: 1"),
+        (
+            "https://api.example.com/base",
+            "https://user:sk-pasted-secret@api.example.com",
+        ),
+        (
+            "fixed: {",
+            "api_keys: {keys: [{key_sha256: sk-pasted-secret, subject: x}]}, fixed: {",
+        ),
+    ] {
+        let text = BASE.replace(from, to);
+        let said = problems(base(&text));
+        assert!(
+            said.contains("c.yaml:") && !said.contains("pasted"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn secrets_of_settings_are_not_printed() {
+    let (settings, _) = base(BASE).unwrap();
+    let shown = format!("{settings:?}");
+    assert!(!shown.contains("model-secret"), "{shown}");
+}
+
+#[test]
+fn an_upstream_without_route_and_an_unencrypted_credential_are_warnings() {
+    let text = BASE
+        .replace("https://api.example.com/base", "http://api.example.com")
+        .replace(
+            "  shop: {url",
+            "  idle: {url: \"http://idle\"}\n  shop: {url",
+        );
+    let (_, warnings) = base(&text).unwrap_or_else(|problems| panic!("{problems}"));
+    let said = warnings.to_string();
+    assert!(
+        said.contains("sent unencrypted") && said.contains("no route leads to the upstream `idle`"),
+        "{said}"
+    );
+    assert_eq!(warnings.0.len(), 2);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn a_damaged_config_gives_problems_and_never_a_panic(
+        from in 0..BASE.len(),
+        length in 0..40_usize,
+        put in "[ -~\n]{0,6}",
+        key in "[A-Zr01_\\[\\].]{0,12}",
+    ) {
+        let mut bytes = BASE.as_bytes().to_vec();
+        let end = (from + length).min(bytes.len());
+        bytes.splice(from..end, put.bytes());
+        let text = String::from_utf8_lossy(&bytes);
+        let name = format!("HOLDPOINT__{key}");
+        for environment in [vec![], vec![(name.as_str(), "x")]] {
+            if let Err(problems) = with(&text, &environment, &[(&key, "y")]) {
+                prop_assert!(problems.has_errors());
+                prop_assert!(!problems.to_string().is_empty());
+            }
+        }
+    }
+}
+
+/// What the tests share.
+#[cfg(test)]
+mod support {
+    use holdpoint::settings::Settings as Ready;
+    use holdpoint::settings::{Checked, Environment};
+    use holdpoint::source::Problems;
+
+    pub use holdpoint::settings::read;
+
+    use super::*;
+
+    /// Replaced text, what by, line and text at the caret, words.
+    pub type Faults = &'static [(
+        &'static str,
+        &'static str,
+        usize,
+        &'static str,
+        &'static [&'static str],
+    )];
+
+    pub fn example() -> Environment {
+        [
+            ("OPENAI_API_KEY", "an-example-key-for-tests"),
+            ("ANN_APPROVER_KEY", "another-example-key-for-tests"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into()
+    }
+
+    pub fn base(text: &str) -> Result<(Ready, Problems), Problems> {
+        with(text, &[], &[])
+    }
+
+    pub fn with(
+        text: &str,
+        environment: &[(&str, &str)],
+        flags: &[(&str, &str)],
+    ) -> Result<(Ready, Problems), Problems> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("c.yaml");
+        std::fs::write(&path, text).unwrap();
+        let mut all: Environment = [
+            ("MODEL_KEY", "model-secret"),
+            ("EMPTY", " "),
+            ("BROKEN", "a\u{1}b"),
+            ("KEY_ONE", "0123456789abcdef-one"),
+            ("KEY_TWO", "0123456789abcdef-two"),
+            ("SHORT", "short"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
+        all.extend(
+            environment
+                .iter()
+                .map(|(n, v)| ((*n).to_owned(), (*v).to_owned())),
+        );
+        let flags = flags
+            .iter()
+            .map(|(n, v)| ((*n).to_owned(), (*v).to_owned()));
+        let Checked { settings, warnings } = read(&path, &Overrides(flags.collect()), &all)?;
+        Ok((settings, warnings))
+    }
+
+    pub fn problems(result: Result<(Ready, Problems), Problems>) -> String {
+        result.expect_err("refused").to_string()
+    }
+
+    pub fn every_fault(base_text: &str, faults: Faults) {
+        for (from, to, line, caret, words) in faults {
+            assert!(base_text.contains(from), "{from}");
+            let found = base(&base_text.replacen(from, to, 1));
+            let problems = found.err().unwrap_or_else(|| panic!("accepted: {to}"));
+            let said = problems.to_string();
+            for word in words.iter().copied().chain(["help: "]) {
+                assert!(said.contains(word), "{to}: no `{word}` in\n{said}");
+            }
+            let mut places = problems.0.iter().filter_map(|problem| problem.at.as_ref());
+            let found = places.any(|(file, bytes)| {
+                let text = &file.text.as_bytes()[bytes.clone()];
+                file.line_column(bytes.start).0 == *line && text.starts_with(caret.as_bytes())
+            });
+            assert!(found, "{to}: not at `{caret}` in line {line}\n{said}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! A running server from the text of a config and a policy, on ports that the system chooses.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+
+use holdpoint::serve::{self, Running};
+use holdpoint::settings::{self, Overrides, Settings};
+use holdpoint::{policy, store::Stores};
+use tempfile::TempDir;
+
+use super::client::{self, Answer};
+
+/// A server with its files.
+pub struct Rig {
+    running: Option<Running>,
+    folder: TempDir,
+}
+
+/// A policy in which every layer is off.
+pub const OFF: &str = "version: 1
+name: off
+layers: {catalog: off, identity: off, egress: off, recipients: off, ownership: off, injection: off, tickets: off}
+tools:
+  - {tool: get_order, effect: read}
+  - {tool: refund}
+  - {tool: send}
+";
+
+/// One listener address for all: the system chooses the ports.
+fn anywhere() -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, 0).into()
+}
+
+/// Reads both files, as the command does.
+pub fn load(folder: &Path, config: &str, policy: &str) -> (Settings, policy::Policy) {
+    std::fs::write(folder.join("policy.yaml"), policy).unwrap();
+    let path = folder.join("holdpoint.yaml");
+    std::fs::write(&path, format!("policy: policy.yaml\n{config}")).unwrap();
+    let environment: BTreeMap<String, String> = [
+        ("UPSTREAM_KEY", "upstream-secret"),
+        ("AGENT_KEY", "the-key-of-an-agent"),
+        ("APPROVER_KEY", "an-approver-key-of-some-length"),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .into();
+    let checked = settings::read(&path, &Overrides::default(), &environment)
+        .unwrap_or_else(|problems| panic!("{problems}"));
+    let mut settings = checked.settings;
+    settings.listen.agents = anywhere();
+    settings.listen.operations = anywhere();
+    settings.listen.approvers = settings.listen.approvers.map(|_| anywhere());
+    let policy = policy::load(&settings.policy).unwrap_or_else(|problems| panic!("{problems}"));
+    (settings, policy)
+}
+
+impl Rig {
+    pub async fn start(config: &str, policy: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (settings, policy) = load(folder.path(), config, policy);
+        let stores: Stores =
+            serve::open_stores(&settings).unwrap_or_else(|problems| panic!("{problems}"));
+        let running = serve::start(Arc::new(settings), Arc::new(policy), stores)
+            .await
+            .unwrap_or_else(|problems| panic!("{problems}"));
+        Self {
+            running: Some(running),
+            folder,
+        }
+    }
+
+    /// Routes to one upstream: `/shop` as HTTP tools, `/openai` as a model.
+    pub async fn before(upstream: &str, more: &str) -> Self {
+        Self::start(&config(upstream, more), OFF).await
+    }
+
+    pub fn running(&self) -> &Running {
+        self.running.as_ref().unwrap()
+    }
+
+    pub fn take(&mut self) -> Running {
+        self.running.take().unwrap()
+    }
+
+    pub fn agents(&self) -> SocketAddr {
+        self.running().addresses().agents
+    }
+
+    pub fn operations(&self) -> SocketAddr {
+        self.running().addresses().operations
+    }
+
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// One request on a connection of its own.
+    pub async fn ask(&self, request: impl AsRef<[u8]>) -> Answer {
+        client::ask(self.agents(), request).await
+    }
+
+    /// What a scrape shows.
+    pub async fn scrape(&self) -> String {
+        let request = client::request("GET", "/metrics", &[], "");
+        let answer = client::ask(self.operations(), request).await;
+        assert_eq!(answer.status, 200);
+        answer.text().to_owned()
+    }
+}
+
+/// The config of [`Rig::before`], with `more` lines.
+pub fn config(upstream: &str, more: &str) -> String {
+    let principal = if more.contains("principal:") {
+        ""
+    } else {
+        "principal: {fixed: {tenant: t, subject: ann, agent: bot}}"
+    };
+    format!(
+        "upstreams:
+  shop: {{url: \"{upstream}\"}}
+  model: {{url: \"{upstream}/base\", credential: {{header: authorization, scheme: Bearer, value_env: UPSTREAM_KEY}}}}
+routes:
+  - name: shop
+    prefix: /shop
+    upstream: shop
+    protocol: http_tools
+    tools:
+      - {{tool: get_order, method: GET, path: \"/orders/{{order_id}}\"}}
+      - {{tool: refund, method: POST, path: \"/orders/{{order_id}}/refund\"}}
+      - {{tool: send, method: POST, path: /send}}
+  - {{name: model, prefix: /openai, upstream: model, protocol: openai_chat}}
+{principal}
+{more}
+"
+    )
+}

@@ -1,0 +1,234 @@
+//! `holdpoint ticket` on a store that a guard uses at the same time.
+
+use std::process::{Command, Output};
+use std::sync::Arc;
+
+use holdpoint::clock::SystemClock;
+use holdpoint::guard::Guard;
+use holdpoint::store::tickets::{TicketStore, sqlite};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::world::{Call, REPLAY_WINDOW, guard, policy, refund, send};
+
+/// As `World`, on the system's clock, which the command uses too.
+struct Live {
+    folder: TempDir,
+    store: Arc<dyn TicketStore>,
+    guard: Guard,
+}
+
+impl Live {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tickets.db");
+        let store = sqlite::open_serving(&path, SystemClock::shared(), REPLAY_WINDOW).unwrap();
+        Self {
+            guard: guard(policy(), Some(store.clone())),
+            store,
+            folder,
+        }
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        run(&self.folder, args, "tickets.db")
+    }
+
+    fn text(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(
+            output.status.success(),
+            "{text}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        text
+    }
+
+    /// Exit code and standard error.
+    fn error(&self, args: &[&str]) -> (i32, String) {
+        failure(&self.run(args))
+    }
+
+    async fn digest(&self, id: &str) -> String {
+        let ticket = self.store.get(id.into()).await.unwrap().unwrap();
+        ticket.digest.to_string()
+    }
+}
+
+fn run(folder: &TempDir, args: &[&str], store: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_holdpoint"))
+        .arg("ticket")
+        .args(args)
+        .args(["--store".as_ref(), folder.path().join(store).as_os_str()])
+        .env("USER", "mallory")
+        .output()
+        .unwrap()
+}
+
+fn failure(output: &Output) -> (i32, String) {
+    let text = String::from_utf8(output.stderr.clone()).unwrap();
+    assert_eq!(text.trim_end().lines().count(), 1, "{text}");
+    assert!(text.starts_with("error: "), "{text}");
+    (output.status.code().unwrap(), text)
+}
+
+#[tokio::test]
+async fn a_person_lists_shows_and_approves_and_the_call_goes_through() {
+    let live = Live::new();
+    assert_eq!(live.text(&["list"]), "no tickets\n");
+    let id = send(&live.guard, &refund()).await.ticket().to_string();
+    let digest = live.digest(&id).await;
+
+    let list = live.text(&["list", "--state", "requested"]);
+    for part in [&id, "Refund 19.9 on order A-1", "ann", &digest[..12]] {
+        assert!(list.contains(part), "{part}: {list}");
+    }
+    let show = live.text(&["show", &id]);
+    for part in [
+        digest.as_str(),
+        "nothing yet; approved: this exact call, once, until ",
+        "somebody else's approval with the role finance",
+        "ann (issuer config, tenant acme), agent bot, session s1",
+        "4 in all",
+        "/amount",
+        "/lines/1",
+    ] {
+        assert!(show.contains(part), "{part}: {show}");
+    }
+
+    let (code, error) = live.error(&["approve", &id, "--digest", "00000000"]);
+    assert_eq!(code, 1);
+    assert!(error.contains("does not belong to ticket"), "{error}");
+    let approved = live.text(&["approve", &id, "--digest", &digest[..8]]);
+    assert!(
+        approved.starts_with(&format!("approved {id}")),
+        "{approved}"
+    );
+    assert!(
+        approved.contains("this exact call, once, until "),
+        "{approved}"
+    );
+
+    let json: Value = serde_json::from_str(&live.text(&["show", &id, "--json"])).unwrap();
+    assert_eq!(json["state"], "approved");
+    let by = json["answered"]["by"].as_str().unwrap();
+    assert!(by.starts_with("local:") && by != "local:mallory", "{by}");
+    assert_eq!(send(&live.guard, &refund()).await.word(), "sent");
+}
+
+#[tokio::test]
+async fn a_denial_is_kept_with_its_comment_and_is_final() {
+    let live = Live::new();
+    let id = send(&live.guard, &refund()).await.ticket().to_string();
+    let denied = live.text(&["deny", &id, "--comment", "wrong \u{202e}order"]);
+    assert!(denied.starts_with(&format!("denied {id}")), "{denied}");
+    let show = live.text(&["show", &id]);
+    assert!(show.contains("\"wrong \\u{202e}order\""), "{show}");
+    let (code, error) = live.error(&["approve", &id]);
+    assert_eq!(code, 1);
+    assert!(error.contains("is denied"), "{error}");
+    assert_eq!(send(&live.guard, &refund()).await.word(), "approval_denied");
+}
+
+#[tokio::test]
+async fn nothing_hidden_or_padded_reaches_the_terminal() {
+    let live = Live::new();
+    let call = Call {
+        args: format!(
+            "{{\"order\":\"A-1\\u001b[2J\u{202e}\",\"amount\":1,\"note\":\"ok{}pay mallory\",\"k\u{200b}\":0}}",
+            " ".repeat(900)
+        ),
+        ..refund()
+    };
+    let id = send(&live.guard, &call).await.ticket().to_string();
+    let hidden = |text: &str| {
+        text.chars()
+            .any(|c| (c.is_control() && c != '\n') || c > '\u{2027}')
+    };
+    let show = live.text(&["show", &id]);
+    assert!(!hidden(&show.replace('…', "")), "{show}");
+    assert!(show.contains("\\u{1b}[2J\\u{202e}"), "{show}");
+    assert!(
+        show.contains("pay mallory\" (915 characters, sha256 "),
+        "{show}"
+    );
+    assert!(show.contains("/k\\u{200b}"), "{show}");
+    assert!(!hidden(&live.text(&["list"])));
+    let full = live.text(&["show", &id, "--full"]);
+    assert!(full.contains(&" ".repeat(900)), "{full}");
+
+    let json = live.text(&["list", "--json"]);
+    assert!(!hidden(&json), "{json}");
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json[0]["arguments"]["order"], "A-1\u{1b}[2J\u{202e}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_done_is_said_in_one_line() {
+    let live = Live::new();
+    send(&live.guard, &refund()).await;
+    for command in ["show", "approve", "deny"] {
+        let (code, error) = live.error(&[command, "tkt_none"]);
+        assert_eq!(code, 2);
+        assert!(error.contains("there is no ticket tkt_none"), "{error}");
+    }
+    let missing = failure(&run(&live.folder, &["list"], "none.db"));
+    assert_eq!(missing.0, 2);
+    assert!(
+        missing.1.contains("none.db") && missing.1.contains("check the path"),
+        "{}",
+        missing.1
+    );
+    assert!(!live.folder.path().join("none.db").exists());
+
+    std::fs::write(live.folder.path().join("notes.txt"), "hello").unwrap();
+    let other = failure(&run(&live.folder, &["list"], "notes.txt"));
+    assert_eq!(other.0, 2);
+    assert!(
+        other.1.contains("notes.txt is not a ticket store"),
+        "{}",
+        other.1
+    );
+}
+
+#[tokio::test]
+async fn the_config_names_the_store() {
+    let live = Live::new();
+    let id = send(&live.guard, &refund()).await.ticket().to_string();
+    let config = live.folder.path().join("holdpoint.yaml");
+    let listed = |text: &str| {
+        std::fs::write(&config, text).unwrap();
+        Command::new(env!("CARGO_BIN_EXE_holdpoint"))
+            .args(["ticket", "list", "--config"])
+            .arg(&config)
+            .output()
+            .unwrap()
+    };
+    let base = "policy: policy.yaml
+upstreams:
+  model: {url: \"http://127.0.0.1:1\"}
+routes:
+  - {name: model, prefix: /, upstream: model, protocol: openai_chat}
+principal: {fixed: {subject: ann}}
+";
+    let whole = listed(&format!("{base}tickets: {{store: tickets.db}}\n"));
+    let list = String::from_utf8_lossy(&whole.stdout);
+    assert!(
+        list.contains(&id),
+        "{list}{}",
+        String::from_utf8_lossy(&whole.stderr)
+    );
+
+    let (code, error) = failure(&listed(base));
+    assert_eq!(code, 2);
+    assert!(error.contains("set `tickets.store`"), "{error}");
+
+    let broken = listed("polcy: x\n");
+    let error = String::from_utf8_lossy(&broken.stderr).into_owned();
+    assert_eq!(broken.status.code(), Some(2));
+    assert!(
+        error.contains("did you mean `policy`?") && error.contains("`--store FILE`"),
+        "{error}"
+    );
+}

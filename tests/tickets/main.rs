@@ -1,0 +1,16 @@
+//! Tickets from the request to the receipt, through the guard, the approver API and the command line.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    reason = "a failed set-up is a failed test"
+)]
+
+mod api;
+mod cli;
+mod crash;
+mod lifecycle;
+mod limits;
+mod world;
