@@ -11,7 +11,7 @@ mod view;
 
 use std::fmt::Write as _;
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock};
 
 use futures_util::future::BoxFuture;
 
@@ -45,15 +45,8 @@ struct Injection {
     scanner: &'static Scanner,
 }
 
-/// The rules are the same for every policy and take a while to compile: once in a process.
-static SCANNER: OnceLock<Scanner> = OnceLock::new();
-
-fn scanner() -> Result<&'static Scanner, String> {
-    match SCANNER.get() {
-        Some(scanner) => Ok(scanner),
-        None => Scanner::new().map(|scanner| SCANNER.get_or_init(|| scanner)),
-    }
-}
+/// The rules are the build's own, so they are compiled once for every guard of the process: eval makes one per trial.
+static SCANNER: LazyLock<Result<Scanner, String>> = LazyLock::new(Scanner::new);
 
 fn build(policy: &Arc<Policy>, _stores: &Stores) -> Result<Arc<dyn Layer>, Problems> {
     for thresholds in all_thresholds(&policy.injection) {
@@ -67,9 +60,10 @@ fn build(policy: &Arc<Policy>, _stores: &Stores) -> Result<Arc<dyn Layer>, Probl
             }
         }
     }
+    let scanner = SCANNER.as_ref().map_err(Problem::new)?;
     Ok(Arc::new(Injection {
         policy: Arc::clone(policy),
-        scanner: scanner().map_err(Problem::new)?,
+        scanner,
     }))
 }
 
