@@ -12,6 +12,7 @@ use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
@@ -25,21 +26,23 @@ const HEAD_SIZE: usize = 64 << 10;
 /// After an error of `accept`, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Accepts until `stop`, then lets every connection end its current request.
+/// Accepts until `stop`, then lets every connection end its current request. Dropped, it drops them all.
 pub(super) async fn serve<U: Upstream>(
     listener: TcpListener,
     service: ProxyService<U>,
     stop: CancellationToken,
 ) {
     let graceful = GracefulShutdown::new();
+    let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => break,
+            Some(_) = connections.join_next() => continue,
             accepted = listener.accept() => accepted,
         };
         match accepted {
             Ok((stream, _)) => {
-                connection(stream, service.clone(), &graceful);
+                connections.spawn(connection(stream, service.clone(), &graceful));
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -55,7 +58,7 @@ fn connection<U: Upstream>(
     stream: TcpStream,
     service: ProxyService<U>,
     graceful: &GracefulShutdown,
-) {
+) -> impl Future<Output = ()> + Send + use<U> {
     // Each event leaves at once.
     let _ = stream.set_nodelay(true);
     let (stream, heads) = Watched::new(stream);
@@ -65,11 +68,11 @@ fn connection<U: Upstream>(
         .max_header_size(HEAD_SIZE)
         .serve_connection(TokioIo::new(stream), Connected { service, heads });
     let watched = graceful.watch(connection);
-    tokio::spawn(async move {
+    async move {
         if let Err(error) = watched.await {
             tracing::debug!(%error, "a connection ended early");
         }
-    });
+    }
 }
 
 struct Connected<U> {

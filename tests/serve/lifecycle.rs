@@ -75,6 +75,18 @@ async fn a_stream_that_does_not_end_is_cut_when_the_time_is_up() {
 }
 
 #[tokio::test]
+async fn a_dropped_server_drops_its_connections() {
+    let (upstream, _gate) = gated().await;
+    let mut rig = Rig::before(&upstream.url(), "").await;
+    let mut client = Client::connect(rig.agents()).await;
+    client.send(request("POST", CHAT, &[], ASK)).await;
+    client.until("one").await;
+    drop(rig.take());
+    let _rest_of_the_event = client.until("\n\n\r\n").await;
+    assert!(client.ended().await);
+}
+
+#[tokio::test]
 async fn agents_do_not_reach_operations_and_the_other_way_round() {
     let upstream = Upstream::start(|_| json("{}")).await;
     let rig = Rig::before(&upstream.url(), "").await;
