@@ -4,6 +4,8 @@ use std::io::Write;
 
 use flate2::Compression;
 use flate2::write::{GzEncoder, ZlibEncoder};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 
 use crate::support::client::{Client, ask, request};
 use crate::support::rig::Rig;
@@ -315,24 +317,15 @@ async fn an_answer_that_cannot_be_read_whole_is_not_passed_on() {
             chunk("{\"a\": 1}"),
             Step::Close,
         ],
-        "GET /orders/stalled" => vec![
-            send("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n{\"a\""),
-            Step::Hang,
-        ],
         "GET /orders/large" => answer("200 OK", "application/json", vec![b'1'; 5000]),
         "GET /orders/double" => json("{\"a\": 1, \"a\": 2}"),
         _ => vec![send("no http at all\r\n\r\n"), Step::Close],
     })
     .await;
-    let rig = Rig::before(
-        &upstream.url(),
-        "limits: {response_body: 1KiB}\ntimeouts: {idle: 100ms}",
-    )
-    .await;
+    let rig = Rig::before(&upstream.url(), "limits: {response_body: 1KiB}").await;
     for (order, status, code) in [
         ("cut", 502, "upstream_truncated"),
         ("chunked", 502, "upstream_truncated"),
-        ("stalled", 504, "upstream_timeout"),
         ("large", 502, "upstream_too_large"),
         ("double", 502, "upstream_invalid_response"),
         ("garbage", 502, "upstream_broken"),
@@ -345,6 +338,53 @@ async fn an_answer_that_cannot_be_read_whole_is_not_passed_on() {
             "{order}"
         );
         assert!(refused.whole);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_stands_still_times_out() {
+    let upstream = Upstream::start(|_| {
+        vec![
+            send(
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n{",
+            ),
+            Step::Hang,
+        ]
+    })
+    .await;
+    let rig = Rig::before(&upstream.url(), "timeouts: {idle: 50ms}").await;
+    let refused = rig.ask(request("GET", "/shop/orders/1", &[], "")).await;
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (504, "upstream_timeout")
+    );
+}
+
+#[tokio::test]
+async fn without_tls_nothing_is_sent() {
+    for answers in [true, false] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://{}", listener.local_addr().unwrap());
+        let server = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            if answers {
+                stream.write_all(b"no tls here\r\n\r\n").await.unwrap();
+            }
+            let mut first = [0; 5];
+            stream.read_exact(&mut first).await.unwrap();
+            let mut rest = Vec::new();
+            let _ = stream.read_to_end(&mut rest).await;
+            (first, rest)
+        });
+        let rig = Rig::before(&url, "timeouts: {connect: 200ms}").await;
+        let refused = rig.ask(request("POST", "/shop/send", &[], "{}")).await;
+        assert_eq!(
+            (refused.status, refused.code().as_str()),
+            (502, "upstream_unreachable")
+        );
+        let (first, rest) = server.await.unwrap();
+        assert_eq!(first[..2], [0x16, 0x03], "a handshake record");
+        assert!(!rest.windows(5).any(|five| five == b"/send"));
     }
 }
 
