@@ -42,7 +42,7 @@ const NAMED: usize = 4;
 
 struct Injection {
     policy: Arc<Policy>,
-    scanner: Scanner,
+    scanner: &'static Scanner,
 }
 
 fn build(policy: &Arc<Policy>, _stores: &Stores) -> Result<Arc<dyn Layer>, Problems> {
@@ -57,7 +57,7 @@ fn build(policy: &Arc<Policy>, _stores: &Stores) -> Result<Arc<dyn Layer>, Probl
             }
         }
     }
-    let scanner = Scanner::new().map_err(Problem::new)?;
+    let scanner = Scanner::shared().map_err(Problem::new)?;
     Ok(Arc::new(Injection {
         policy: Arc::clone(policy),
         scanner,

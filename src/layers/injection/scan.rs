@@ -5,6 +5,7 @@
 //! each family counting once: a long document does not add up to an alarm.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use data_encoding::{BASE64_NOPAD, BASE64URL_NOPAD};
@@ -107,6 +108,15 @@ impl Scanner {
                 .map_err(|error| failed(&error))?,
             rules: compiled,
         })
+    }
+
+    /// The rules compiled once for the process: they are the same under every policy, and eval builds a guard per trial.
+    ///
+    /// # Errors
+    /// As [`Scanner::new`].
+    pub fn shared() -> Result<&'static Self, String> {
+        static SHARED: OnceLock<Result<Scanner, String>> = OnceLock::new();
+        SHARED.get_or_init(Self::new).as_ref().map_err(Clone::clone)
     }
 
     /// Finds every phrase in `text`, also behind one level of base64.
