@@ -11,7 +11,7 @@ mod view;
 
 use std::fmt::Write as _;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use futures_util::future::BoxFuture;
 
@@ -45,6 +45,9 @@ struct Injection {
     scanner: &'static Scanner,
 }
 
+/// The rules are the build's own, so they are compiled once for every guard of the process: eval makes one per trial.
+static SCANNER: LazyLock<Result<Scanner, String>> = LazyLock::new(Scanner::new);
+
 fn build(policy: &Arc<Policy>, _stores: &Stores) -> Result<Arc<dyn Layer>, Problems> {
     for thresholds in all_thresholds(&policy.injection) {
         for (name, value) in [("redact", thresholds.redact), ("block", thresholds.block)] {
@@ -57,7 +60,7 @@ fn build(policy: &Arc<Policy>, _stores: &Stores) -> Result<Arc<dyn Layer>, Probl
             }
         }
     }
-    let scanner = Scanner::shared().map_err(Problem::new)?;
+    let scanner = SCANNER.as_ref().map_err(Problem::new)?;
     Ok(Arc::new(Injection {
         policy: Arc::clone(policy),
         scanner,
