@@ -198,13 +198,29 @@ pub fn chat_stream(events: usize) -> Vec<u8> {
 /// On whose behalf the benches act: owner of the order that [`chat_answer`] asks for.
 pub const SUBJECT: &str = "user-17";
 
-/// A policy with every layer in `mode`, and something to do for each.
+/// A policy with every layer in `mode`, and something to do for each. With `off` it has no rules: they would do nothing.
 pub fn policy(mode: &str) -> String {
-    // Thresholds of a layer that is off are warned of.
-    let injection = if mode == "off" {
+    let rules = if mode == "off" {
         ""
     } else {
-        "injection: {redact: 0.6, block: 0.85}\n"
+        "\
+lists:
+  our_hosts: {hosts: [api.shop.example]}
+  staff: {email_domains: [shop.example]}
+lookups:
+  order_owner: {store: commerce, sql: \"SELECT user_subject FROM orders WHERE id = :order_id\"}
+egress: {allow: [our_hosts]}
+tools:
+  - tool: get_order
+    effect: read
+    ownership: [{resource: /order_id, as: order_id, owner: order_owner}]
+  - tool: send_email
+    recipients: [{at: /to, kind: email, allow: [staff]}]
+    ticket: {gate: approve, ttl: 15m}
+  - tool: \"*\"
+    ticket: {gate: approve, ttl: 15m}
+injection: {redact: 0.6, block: 0.85}
+"
     };
     format!(
         "\
@@ -218,22 +234,7 @@ layers:
   ownership: {mode}
   injection: {mode}
   tickets: {mode}
-lists:
-  our_hosts: {{hosts: [api.shop.example]}}
-  staff: {{email_domains: [shop.example]}}
-lookups:
-  order_owner: {{store: commerce, sql: \"SELECT user_subject FROM orders WHERE id = :order_id\"}}
-egress: {{allow: [our_hosts]}}
-tools:
-  - tool: get_order
-    effect: read
-    ownership: [{{resource: /order_id, as: order_id, owner: order_owner}}]
-  - tool: send_email
-    recipients: [{{at: /to, kind: email, allow: [staff]}}]
-    ticket: {{gate: approve, ttl: 15m}}
-  - tool: \"*\"
-    ticket: {{gate: approve, ttl: 15m}}
-{injection}"
+{rules}"
     )
 }
 
