@@ -8,8 +8,8 @@
 pub mod cli;
 pub mod clock;
 pub mod control;
-pub mod eval;
 pub mod demo;
+pub mod eval;
 pub mod guard;
 pub mod item;
 pub mod layers;

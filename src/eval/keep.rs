@@ -1,7 +1,7 @@
 //! `--out`: a new folder with what every trial was, said and came to.
 
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -62,8 +62,11 @@ impl Keeper {
         write(&folder.join("before.json"), before)?;
         write(&folder.join("after.json"), after)?;
         write(&folder.join("receipts.json"), receipts)?;
-        let lines: String = transcript.iter().map(|line| format!("{line}\n")).collect();
-        fs::write(folder.join("transcript.jsonl"), lines)
+        let mut lines = io::BufWriter::new(fs::File::create(folder.join("transcript.jsonl"))?);
+        for line in transcript {
+            writeln!(lines, "{line}")?;
+        }
+        lines.flush()
     }
 
     /// Writes the report.
@@ -88,7 +91,7 @@ fn result(trial: &Trial) -> Value {
     if let Value::Object(fields) = &mut result {
         match &trial.result {
             Ok(graded) => fields.insert("graded".to_owned(), json!(graded)),
-            Err(cause) => fields.insert("inconclusive".to_owned(), json!(cause)),
+            Err(why) => fields.insert("inconclusive".to_owned(), json!(why)),
         };
     }
     result

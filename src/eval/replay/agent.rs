@@ -189,13 +189,13 @@ impl Agent<'_> {
             let text = String::from_utf8_lossy(&output).into_owned();
             let verdict = self.tally.verdict(&call.id, RouteKind::Http);
             let fate = self.fate(call, &head, &output, verdict.as_ref())?;
-            let held = matches!(fate, Fate::Held { .. });
+            let waits = matches!(fate, Fate::Held { .. });
             last = Some((fate, text));
             let Some(Verdict::Hold(hold)) = verdict else {
                 break;
             };
             needed_ticket = true;
-            if !held || !self.approve(call, hold.ticket).await? {
+            if !waits || !self.approve(call, hold.ticket).await? {
                 break;
             }
         }

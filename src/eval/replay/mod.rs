@@ -112,7 +112,7 @@ impl Replayer {
     ) -> Trial {
         let (result, kept) = match self.replay(arm, reading, &case, path.clone()).await {
             Ok((graded, kept)) => (Ok(graded), kept),
-            Err(cause) => (Err(cause), None),
+            Err(why) => (Err(why), None),
         };
         let _ = std::fs::remove_file(&path);
         Trial {
@@ -140,7 +140,7 @@ impl Replayer {
             self.stream,
             world,
         );
-        let tickets = self.tickets(arm)?;
+        let tickets = ticket_store(arm)?;
         let tally = Arc::new(tally::Tally::new(stage.clone()));
         let service = self
             .service(arm, case, &path, &stage, &tally, tickets.clone())
@@ -189,14 +189,6 @@ impl Replayer {
             bound.json(name, value)
         });
         common(&self.suite, case, bound)
-    }
-
-    fn tickets(&self, arm: &Arm) -> Result<Option<Arc<dyn TicketStore>>, String> {
-        if arm.modes.of(LayerId::Tickets) != Mode::Enforce {
-            return Ok(None);
-        }
-        let store = tickets::open(Path::new(":memory:"), SystemClock::shared(), REPLAY_WINDOW);
-        store.map(Some).map_err(|error| error.to_string())
     }
 
     fn service(
@@ -259,7 +251,7 @@ impl Bench {
         let before = before.map_err(|error| faulty(&error))?;
         let against = judge.untouched(&questions, &bound);
         match against.map_err(|error| faulty(&error))? {
-            Some(cause) => Err(cause),
+            Some(why) => Err(why),
             None => Ok(Self {
                 judge,
                 bound,
@@ -296,6 +288,15 @@ fn common(suite: &Suite, case: &Case, bound: Bindings) -> Bindings {
     bound
         .text("session", case.session.as_deref().unwrap_or(&case.id))
         .text("trial", case.id.as_str())
+}
+
+/// A store of its own for each trial, where the arm enforces tickets.
+fn ticket_store(arm: &Arm) -> Result<Option<Arc<dyn TicketStore>>, String> {
+    if arm.modes.of(LayerId::Tickets) != Mode::Enforce {
+        return Ok(None);
+    }
+    let store = tickets::open(Path::new(":memory:"), SystemClock::shared(), REPLAY_WINDOW);
+    store.map(Some).map_err(|error| error.to_string())
 }
 
 /// Every ticket with what came of it, newest first.

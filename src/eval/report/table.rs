@@ -191,7 +191,7 @@ fn reached(arms: &[ArmRates]) -> Table {
 fn contrasts(contrasts: &[Comparison]) -> Table {
     let mut table = empty(&[
         "layer",
-        "with – without",
+        "with − without",
         "reached",
         "ΔASR",
         "p (McNemar)",
@@ -211,7 +211,7 @@ fn contrasts(contrasts: &[Comparison]) -> Table {
         };
         table.add_row([
             layer,
-            format!("{} – {}{question}", contrast.with, contrast.without),
+            format!("{} − {}{question}", contrast.with, contrast.without),
             share(contrast.reached_attack),
             delta(&contrast.asr),
             p_value(&contrast.asr),

@@ -37,7 +37,7 @@ pub(super) fn everything(
             problems.0.push(placed.problem("another case has this id"));
         }
         if let Err(problem) = about.check() {
-            problems.0.push(*problem);
+            problems.0.push(problem);
         }
     }
     problems.0.extend(arms(written, cases));
@@ -133,7 +133,7 @@ fn contrast(written: &Written, policy: &Policy) -> Option<Problem> {
     } else {
         return None;
     };
-    Some(Problem::new(message).help(
+    Some(Problem::new(message).at(bound.at.clone()).help(
         "the arms of a contrast differ in its layer alone: mend `arms` or the policy's `layers`",
     ))
 }
@@ -171,8 +171,8 @@ struct About<'a> {
 }
 
 impl About<'_> {
-    fn problem(&self, message: &str) -> Box<Problem> {
-        Box::new(self.placed.problem(message))
+    fn problem(&self, message: &str) -> Problem {
+        self.placed.problem(message)
     }
 
     fn known<'n>(
@@ -180,19 +180,15 @@ impl About<'_> {
         what: &'static str,
         name: &str,
         names: impl Iterator<Item = &'n String> + Clone,
-    ) -> Result<(), Box<Problem>> {
+    ) -> Result<(), Problem> {
         if names.clone().any(|known| known == name) {
             return Ok(());
         }
         let problem = self.problem(&format!("`{name}` is not among the suite's {what}"));
-        Err(Box::new(problem.help(did_you_mean(
-            what,
-            name,
-            names.map(String::as_str),
-        ))))
+        Err(problem.help(did_you_mean(what, name, names.map(String::as_str))))
     }
 
-    fn check(&self) -> Result<(), Box<Problem>> {
+    fn check(&self) -> Result<(), Problem> {
         let case: &Case = &self.placed.case;
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         if case.id.is_empty() || case.id.starts_with('.') || !case.id.chars().all(plain) {
@@ -236,7 +232,7 @@ impl About<'_> {
         self.calls(case)
     }
 
-    fn arm(&self, case: &Case) -> Result<(), Box<Problem>> {
+    fn arm(&self, case: &Case) -> Result<(), Problem> {
         let Some(arm) = &case.arm else { return Ok(()) };
         let Some(bound) = &self.written.bound else {
             return Err(self.problem("it names an `arm`, but the suite has no `arms`"));
@@ -247,7 +243,7 @@ impl About<'_> {
         self.known("arms", arm, bound.arms.iter().map(|(name, _)| name))
     }
 
-    fn calls(&self, case: &Case) -> Result<(), Box<Problem>> {
+    fn calls(&self, case: &Case) -> Result<(), Problem> {
         let mut earlier: Vec<String> = Vec::new();
         for step in &case.steps {
             let crate::eval::case::Step::Model { calls, .. } = step else {
@@ -266,7 +262,7 @@ impl About<'_> {
         self.parts(&case.expect.uses, &earlier)
     }
 
-    fn call(&self, call: &Call, earlier: &[String]) -> Result<(), Box<Problem>> {
+    fn call(&self, call: &Call, earlier: &[String]) -> Result<(), Problem> {
         self.known("tools", &call.tool, self.written.tools.keys())?;
         let tool = self.written.tools.get(&call.tool);
         if call.output.is_none() && !call.failed && tool.is_some_and(|tool| tool.output.is_none()) {
@@ -287,7 +283,7 @@ impl About<'_> {
             .try_for_each(|id| self.known("earlier calls", id, earlier.iter()))
     }
 
-    fn parts(&self, parts: &[OutputPart], earlier: &[String]) -> Result<(), Box<Problem>> {
+    fn parts(&self, parts: &[OutputPart], earlier: &[String]) -> Result<(), Problem> {
         parts
             .iter()
             .try_for_each(|part| self.known("earlier calls", &part.call, earlier.iter()))

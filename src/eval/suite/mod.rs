@@ -19,7 +19,7 @@ use super::sql::Sql;
 use super::world::{Image, Tool};
 use crate::policy::{Modes, Policy};
 use crate::principal::Principal;
-use crate::source::{Problem, Problems};
+use crate::source::{Problem, Problems, Spot};
 use crate::verdict::{LayerId, Mode};
 
 /// The file that makes a folder a suite.
@@ -65,6 +65,8 @@ pub struct Suite {
 /// The two arms of a suite whose recordings were made live, each in one arm.
 #[derive(Clone, Debug)]
 pub struct Bound {
+    /// Where the contrast was written.
+    pub at: Spot,
     /// Name and the layers that differ from the policy.
     pub arms: Vec<(String, BTreeMap<LayerId, Mode>)>,
     /// The layer whose effect is measured.

@@ -377,6 +377,7 @@ fn bound(arms: &Field<'_>, contrast: &Field<'_>) -> Option<Bound> {
     let (without, with) = (known(&without?), known(&with?));
     Some(Bound {
         layer,
+        at: contrast.spot(),
         without: without?,
         with: with?,
         arms,
