@@ -14,7 +14,7 @@ use crate::guard::{Decision, Observer};
 use crate::item::Exchange;
 use crate::names::{RouteName, UpstreamName};
 use crate::policy::PolicyHash;
-use crate::verdict::{LayerId, Mode, Verdict};
+use crate::verdict::{LayerId, Mode, Reason, Verdict};
 
 /// Why bytes passed without being judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -110,8 +110,9 @@ impl UpstreamFault {
     }
 }
 
-/// Verdict labels, as [`Verdict::label`] gives them.
-const VERDICTS: [&str; 4] = ["allow", "rewrite", "hold", "deny"];
+/// Values of the label `verdict`: as [`Verdict::label`] gives them, and a failed layer's denial apart from the others.
+const VERDICTS: [&str; 5] = ["allow", "rewrite", "hold", "deny", UNDECIDED];
+const UNDECIDED: &str = "undecided";
 /// Modes in which a layer judges.
 const MODES: [Mode; 2] = [Mode::Shadow, Mode::Enforce];
 /// Values of the label `status`: classes, and `gone` for a client that left before the answer's head.
@@ -391,7 +392,11 @@ fn layer_index(layer: LayerId) -> usize {
 /// `None` for a layer that is off: it said nothing.
 fn index(layer: LayerId, mode: Mode, verdict: &Verdict) -> Option<usize> {
     let mode = MODES.iter().position(|m| *m == mode)?;
-    let verdict = VERDICTS.iter().position(|v| *v == verdict.label())?;
+    let label = match verdict {
+        Verdict::Deny(finding) if finding.reason == Reason::Undecided => UNDECIDED,
+        other => other.label(),
+    };
+    let verdict = VERDICTS.iter().position(|v| *v == label)?;
     Some((layer_index(layer) * MODES.len() + mode) * VERDICTS.len() + verdict)
 }
 
@@ -408,4 +413,39 @@ fn registered<C: Collector + Clone + 'static>(
         .register(Box::new(collector.clone()))
         .expect("unique name");
     collector
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::RuleId;
+    use crate::verdict::Finding;
+
+    fn denial(reason: Reason) -> Verdict {
+        Verdict::Deny(Finding {
+            layer: LayerId::Ownership,
+            rule: RuleId::from("tools[0].ownership[0]"),
+            reason,
+            argument: None,
+            detail: "".into(),
+        })
+    }
+
+    #[test]
+    fn a_layer_that_fails_is_told_from_one_that_refuses() {
+        let of = |reason| index(LayerId::Ownership, Mode::Enforce, &denial(reason));
+        let metrics = Metrics::new();
+        for (reason, times) in [(Reason::NotOwner, 2), (Reason::Undecided, 1)] {
+            let counter = of(reason).and_then(|index| metrics.verdicts.get(index));
+            counter.unwrap().inc_by(times);
+        }
+        let rendered = metrics.render();
+        let line = |verdict: &str, count: u64| {
+            format!(
+                "holdpoint_verdicts_total{{layer=\"ownership\",mode=\"enforce\",verdict=\"{verdict}\"}} {count}\n"
+            )
+        };
+        assert!(rendered.contains(&line("deny", 2)));
+        assert!(rendered.contains(&line("undecided", 1)));
+    }
 }

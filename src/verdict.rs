@@ -91,7 +91,7 @@ impl Mode {
     }
 }
 
-/// Stable machine-readable reason. The list is closed; `docs/reference/reasons.md` explains each.
+/// Stable machine-readable reason. The list is closed; `docs/reference/errors.md` explains each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {

@@ -16,15 +16,15 @@ use crate::eval::{self, EvalError, Plan, Readings};
 pub enum Command {
     /// Replay a suite through the pipeline and report what each layer buys and costs.
     Run(Run),
-    /// Turn public recordings into a suite.
-    #[command(subcommand)]
-    Import(eval_import::Source),
     /// Name the suites of a folder.
     List {
         /// The folder.
         #[arg(default_value = "evalsets")]
         folder: PathBuf,
     },
+    /// Turn public recordings into a suite.
+    #[command(subcommand)]
+    Import(eval_import::Source),
 }
 
 /// Arguments of `holdpoint eval run`.
@@ -76,8 +76,8 @@ enum ApproverArg {
 pub fn run(command: &Command) -> Result<(), Failure> {
     match command {
         Command::Run(args) => run_suite(args),
-        Command::Import(source) => eval_import::run(source),
         Command::List { folder } => list_suites(folder),
+        Command::Import(source) => eval_import::run(source),
     }
 }
 

@@ -9,6 +9,8 @@ use crate::serve::Addresses;
 use crate::store::sql::{ReadOnlySql, SqlError, SqlValue};
 use crate::verdict::LayerId;
 
+/// What the guard leaves in place of text it took out begins so.
+const NOTICE: &str = "[holdpoint: ";
 /// More of a text than this is cut for the eye.
 const WIDTH: usize = 150;
 
@@ -49,15 +51,25 @@ pub(super) fn scene(
             }
             Happening::Answered { status, body, .. } => {
                 print(&format!("   tool      {status}: {}", short(body)));
+                if let Some(notice) = body.find(NOTICE).and_then(|at| body.get(at..)) {
+                    print(&format!("             ... {}", short(notice)));
+                }
             }
         }
     }
     self::verdicts(print, verdicts);
 }
 
+/// One line per decision; equal ones that follow each other are told once, with their number.
 pub(super) fn verdicts(print: Print<'_>, lines: &[String]) {
-    for line in lines {
-        print(&format!("   guard     {line}"));
+    for equal in lines.chunk_by(|a, b| a == b) {
+        if let Some(line) = equal.first() {
+            let times = match equal.len() {
+                1 => String::new(),
+                many => format!(" ({many} texts)"),
+            };
+            print(&format!("   guard     {line}{times}"));
+        }
     }
 }
 

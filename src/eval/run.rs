@@ -1,6 +1,6 @@
 //! One run: every case in every arm it belongs to, in parallel, then the report.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_util::StreamExt;
@@ -89,11 +89,6 @@ fn failed(error: impl std::fmt::Display) -> EvalError {
 pub fn run(suite: &Arc<Suite>, plan: &Plan) -> Result<Report, EvalError> {
     let design = Design::new(suite, &plan.arms)?;
     let worlds = tempfile::tempdir().map_err(failed)?;
-    prove_judge(suite, plan, worlds.path().join("proof.sqlite"))?;
-    let keeper = match &plan.out {
-        Some(out) => Some(Keeper::create(out).map_err(Problems::from)?),
-        None => None,
-    };
     let readings = match plan.readings {
         Readings::Both if suite.has_carriers() => vec![Reading::Optimistic, Reading::Pessimistic],
         Readings::Only(Reading::Optimistic) if suite.has_carriers() => vec![Reading::Optimistic],
@@ -103,9 +98,20 @@ pub fn run(suite: &Arc<Suite>, plan: &Plan) -> Result<Report, EvalError> {
         connect: Arc::clone(&plan.judge),
         approver: plan.approver,
         stream: plan.stream,
-        keep: keeper.is_some(),
+        keep: plan.out.is_some(),
     };
     let replayer = Arc::new(Replayer::new(Arc::clone(suite), manner));
+    prove(
+        suite,
+        plan,
+        &replayer,
+        &design,
+        &worlds.path().join("proof.sqlite"),
+    )?;
+    let keeper = match &plan.out {
+        Some(out) => Some(Keeper::create(out).map_err(Problems::from)?),
+        None => None,
+    };
     let jobs = jobs(suite, &design, &readings);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -129,12 +135,20 @@ pub fn run(suite: &Arc<Suite>, plan: &Plan) -> Result<Report, EvalError> {
     Ok(report)
 }
 
-/// Before anything else: the judge's connection must fail to write to a world of its own.
-fn prove_judge(suite: &Suite, plan: &Plan, path: PathBuf) -> Result<(), EvalError> {
-    let world = World::create(&suite.image, path).map_err(EvalError::Failed)?;
-    Judge::open(&plan.judge, world.path())
-        .map(drop)
-        .map_err(EvalError::Judge)
+/// Before anything else: the judge's connection must fail to write to a world of its own, and every arm must be able to run.
+fn prove(
+    suite: &Suite,
+    plan: &Plan,
+    replayer: &Replayer,
+    design: &Design,
+    path: &Path,
+) -> Result<(), EvalError> {
+    let world = World::create(&suite.image, path.to_owned()).map_err(EvalError::Failed)?;
+    Judge::open(&plan.judge, world.path()).map_err(EvalError::Judge)?;
+    for arm in &design.arms {
+        replayer.ready(arm, path)?;
+    }
+    Ok(())
 }
 
 /// One trial to run.

@@ -229,12 +229,13 @@ impl Guard {
             };
         };
         let rule = self.policy.rule_for(&call.tool);
-        let declared = rule.and_then(|rule| rule.executes_at.as_ref());
-        let executes_here = match (declared, self.venues.0.get(&call.tool)) {
-            (Some(ExecutesAt::Route(route)), _) | (None, Some(route)) => *route == exchange.route,
-            (Some(ExecutesAt::Agent), _) => exchange.kind == RouteKind::Model,
-            (None, None) => true,
-        };
+        // What a tool backend gets it carries out; a model's proposal is carried out by the agent, or on a tool's own route.
+        let executes_here = exchange.kind != RouteKind::Model
+            || match rule.and_then(|rule| rule.executes_at.as_ref()) {
+                Some(ExecutesAt::Agent) => true,
+                Some(ExecutesAt::Route(_)) => false,
+                None => !self.venues.0.contains_key(&call.tool),
+            };
         Context {
             exchange,
             rule,

@@ -23,7 +23,7 @@ use super::route::{Entry, Routes};
 use super::transit::Transit;
 use super::upstream::Upstream;
 use super::{Body, Setup, full};
-use crate::guard::Cleared;
+use crate::guard::{Cleared, Decision};
 use crate::item::{Leg, RouteKind};
 use crate::metrics::Unscanned;
 use crate::protocols::http_tools::problem;
@@ -113,55 +113,51 @@ impl<U: Upstream> Gate<U> {
             entry: Arc::clone(entry),
             session: Arc::new(session),
         });
-        let items = entry
-            .protocol
-            .read(&request)
-            .map_err(refuse::malformed_request)?;
-        let nothing = items.is_empty();
-        let mut judged = transit
-            .judge(Leg::ToUpstream, items)
-            .await
-            .map_err(|undecided| refuse::undecided_request(&undecided))?;
-        let rest = match transit.kind() {
-            _ if nothing => Unscanned::NoItem,
-            RouteKind::Model => Unscanned::UserText,
-            _ => Unscanned::Structure,
-        };
-        let decision = &mut judged.decision;
-        transit.unscanned(rest, request.body.len().saturating_sub(judged.bytes));
-
+        let mut decision = judge(&transit, &request).await?;
         let came = request.body.clone();
         let again = (!decision.receipts.is_empty()).then(|| request.clone());
-        let written = entry.protocol.write(request, decision);
-        let claims = Claims::of(decision);
-        let request = match written {
-            Ok(Written::Forward(request)) => request,
-            Ok(Written::Replay(receipt)) => {
-                claims.not_sent().await;
-                let request = again.ok_or_else(|| refuse::INTERNAL.refusal())?;
-                return answer::replay(&transit, &request, receipt).await;
+        let written = entry.protocol.write(request, &decision);
+        let claims = Claims::of(&mut decision);
+        if let Ok(Written::Forward(request)) = written {
+            let exact = !encoded && same(&came, &request.body);
+            return self
+                .forward(transit, request, exact, &decision, claims, permit)
+                .await;
+        }
+        // Nothing is sent.
+        claims.not_sent().await;
+        match (written, again) {
+            (Ok(Written::Replay(receipt)), Some(request)) => {
+                answer::replay(&transit, &request, receipt).await
             }
-            Ok(Written::Refuse(refusal)) => {
-                claims.not_sent().await;
-                return Err(Box::new(refusal));
-            }
-            Err(malformed) => {
-                claims.not_sent().await;
-                return Err(refuse::malformed_request(malformed));
-            }
+            (Ok(Written::Refuse(refusal)), _) => Err(Box::new(refusal)),
+            (Err(malformed), _) => Err(refuse::malformed_request(malformed)),
+            (Ok(_), _) => Err(refuse::INTERNAL.refusal()),
+        }
+    }
+
+    /// Sends the judged request and answers with what comes back, judged too.
+    async fn forward(
+        &self,
+        transit: Arc<Transit>,
+        request: Request,
+        exact: bool,
+        decision: &Decision,
+        claims: Claims,
+        permit: Arc<OwnedSemaphorePermit>,
+    ) -> Result<Response<Body>, Refused> {
+        let name = &transit.entry.route.upstream;
+        let Some(upstream) = self.setup.settings.upstreams.get(name) else {
+            claims.not_sent().await;
+            return Err(refuse::INTERNAL.refusal());
         };
-        let upstream = settings
-            .upstreams
-            .get(&entry.route.upstream)
-            .ok_or_else(|| refuse::INTERNAL.refusal())?;
-        let exact = !encoded && same(&came, &request.body);
         let mut outgoing = self.outgoing(&request, upstream, exact);
         if let Some(key) = claims.key() {
             outgoing.headers_mut().insert(IDEMPOTENCY_KEY, key);
         }
         let outgoing = Cleared::seal(outgoing, decision);
         if claims.is_empty() {
-            let sent = self.upstream.send(&entry.route.upstream, outgoing).await;
+            let sent = self.upstream.send(name, outgoing).await;
             let response = sent.map_err(|error| transit.no_answer(&error))?;
             return Incoming::open(&transit, &request, response)?.answer().await;
         }
@@ -219,6 +215,26 @@ impl<U: Upstream> Gate<U> {
         *outgoing.headers_mut() = self.rules.outgoing(&request.parts.headers, upstream, exact);
         outgoing
     }
+}
+
+/// What the guard says of a request. Also one without items is decided: nothing to scan is not nothing to record.
+async fn judge(transit: &Transit, request: &Request) -> Result<Decision, Refused> {
+    let items = transit
+        .entry
+        .protocol
+        .read(request)
+        .map_err(refuse::malformed_request)?;
+    let rest = match transit.kind() {
+        _ if items.is_empty() => Unscanned::NoItem,
+        RouteKind::Model => Unscanned::UserText,
+        _ => Unscanned::Structure,
+    };
+    let judged = transit
+        .judge(Leg::ToUpstream, items)
+        .await
+        .map_err(|undecided| refuse::undecided_request(&undecided))?;
+    transit.unscanned(rest, request.body.len().saturating_sub(judged.bytes));
+    Ok(judged.decision)
 }
 
 /// Whether two bodies are the same bytes in the same place: what was not edited.

@@ -101,7 +101,7 @@ codes! {
         "The upstream's answer is not valid, so it was not passed on.";
     RESPONSE_TRUNCATED = "upstream_truncated" BAD_GATEWAY false
         "The upstream's answer ended early, so it was not passed on.";
-    RULING_UNWRITABLE = "ruling_unwritable" BAD_GATEWAY false
+    RULING_UNWRITABLE = "ruling_unwritable" INTERNAL_SERVER_ERROR false
         "A verdict could not be written into the message, so it was not passed on.";
     RESPONSE_NOT_RECORDED = "response_not_recorded" BAD_GATEWAY false
         "The decision about the upstream's answer could not be recorded, so it was not passed on.";
@@ -134,12 +134,24 @@ impl From<&ErrorCode> for Refused {
     }
 }
 
-/// A request that its protocol cannot read. The status is the code's own; 400 for one that is not listed here.
+/// A request that its protocol cannot read: with the code's own status, 400 for one that is not listed here.
 pub(super) fn malformed_request(malformed: Malformed) -> Refused {
-    let status = CODES
-        .iter()
-        .find(|known| known.code == malformed.code)
-        .map_or(StatusCode::BAD_REQUEST, |known| known.status);
+    let status = status(&malformed).unwrap_or(StatusCode::BAD_REQUEST);
+    shown(malformed, status)
+}
+
+/// An answer that its protocol cannot read: never passed on, and not the agent's fault.
+pub(super) fn malformed_response(malformed: Malformed) -> Refused {
+    let status = status(&malformed).filter(StatusCode::is_server_error);
+    shown(malformed, status.unwrap_or(StatusCode::BAD_GATEWAY))
+}
+
+fn status(malformed: &Malformed) -> Option<StatusCode> {
+    let known = CODES.iter().find(|known| known.code == malformed.code)?;
+    Some(known.status)
+}
+
+fn shown(malformed: Malformed, status: StatusCode) -> Refused {
     Box::new(Refusal {
         status,
         code: malformed.code,
@@ -147,14 +159,6 @@ pub(super) fn malformed_request(malformed: Malformed) -> Refused {
         reason: None,
         hold: None,
         retry: false,
-    })
-}
-
-/// An answer that its protocol cannot read: never passed on.
-pub(super) fn malformed_response(malformed: Malformed) -> Refused {
-    Box::new(Refusal {
-        code: malformed.code,
-        ..*RESPONSE_UNREADABLE.saying(malformed.message)
     })
 }
 

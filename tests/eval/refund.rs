@@ -101,7 +101,7 @@ fn the_report_follows_a_count_and_a_rule_of_the_guard() {
         "SELECT owner FROM orders",
         "SELECT :principal FROM orders",
     );
-    let report = report(copy.path(), &[]);
+    let report = report(&copy.path(), &[]);
     assert_eq!(counts(&arm(&report, "off")["attack"]["asr"]), (59, 115));
     assert_eq!(counts(&arm(&report, "on")["attack"]["asr"]), (63, 115));
     assert_eq!(report["valid"], true);
@@ -121,7 +121,7 @@ fn the_report_follows_the_world() {
         "WHERE o.id IS NULL OR",
         "WHERE o.id IS NULL OR o.owner <> :principal OR",
     );
-    let report = report(copy.path(), &["--stream"]);
+    let report = report(&copy.path(), &["--stream"]);
     assert_eq!(counts(&arm(&report, "off")["attack"]["asr"]), (0, 115));
     assert_eq!(report["readings"][0]["mutation_control"]["proved"], false);
     let asr = &contrast(&report)["asr"];
@@ -141,7 +141,7 @@ fn a_suite_whose_control_fails_without_a_guard_is_invalid() {
         "SELECT count(*) = 1 AND min(e.kind)",
         "SELECT count(*) = 2 AND min(e.kind)",
     );
-    let output = run(copy.path(), &["--json"]);
+    let output = run(&copy.path(), &["--json"]);
     assert_eq!(output.status.code(), Some(1));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["valid"], false);
@@ -185,7 +185,7 @@ fn nothing_is_claimed_of_a_layer_that_no_trial_reaches() {
 fn the_owner_scoped_read_is_what_stops_them() {
     let copy = Copy::of("refund-ownership-buyer");
     copy.change("suite.yaml", " AND owner = :principal)", ")");
-    let report = report(copy.path(), &[]);
+    let report = report(&copy.path(), &[]);
     assert_eq!(counts(&arm(&report, "off")["attack"]["asr"]), (3, 3));
     assert_eq!(counts(&arm(&report, "on")["attack"]["asr"]), (0, 3));
     assert_eq!(counts(&contrast(&report)["reached_attack"]), (6, 6));
@@ -255,13 +255,13 @@ fn wrong_sql_and_wrong_cases_are_told_with_their_line() {
             ["suite.yaml:", "`:acton_id`"],
         ),
         (
-            "schema.sql",
+            "../refund-ownership/schema.sql",
             "CREATE TABLE outbox",
             "CREATE TALBE outbox",
             ["schema.sql:64", "TALBE"],
         ),
         (
-            "fixtures.sql",
+            "../refund-ownership/fixtures.sql",
             "'pay_2', 'PAYMENT_SUCCEEDED'",
             "'pay_3', 'PAYMENT_SUCCEEDED'",
             ["fixtures.sql:10", "FOREIGN KEY"],
@@ -283,6 +283,12 @@ fn wrong_sql_and_wrong_cases_are_told_with_their_line() {
             "\"tool\": \"get_order\"",
             "\"tool\": \"get_ordre\"",
             ["cases.jsonl:1", "did you mean `get_order`?"],
+        ),
+        (
+            "policy.yaml",
+            "FROM orders",
+            "FROM ordres",
+            ["order_owner", "no such table: ordres"],
         ),
         (
             "templates.jsonl",
@@ -308,7 +314,7 @@ fn wrong_sql_and_wrong_cases_are_told_with_their_line() {
     ] {
         let copy = Copy::of("refund-ownership-buyer");
         copy.change(file, from, to);
-        let (code, error) = failure(copy.path(), &[]);
+        let (code, error) = failure(&copy.path(), &[]);
         assert_eq!(code, 2, "{error}");
         for part in says {
             assert!(error.contains(part), "{from} → {to}: {error}");

@@ -14,28 +14,37 @@ pub fn shipped(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// A copy of a suite.
+/// A copy of the refund suites, of which one is looked at.
 pub struct Copy {
     folder: TempDir,
+    name: String,
 }
 
 impl Copy {
     pub fn of(name: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        for entry in fs::read_dir(shipped(name)).unwrap() {
-            let from = entry.unwrap().path();
-            fs::copy(&from, folder.path().join(from.file_name().unwrap())).unwrap();
+        // The second suite takes the world of the first.
+        for suite in ["refund-ownership", "refund-ownership-buyer"] {
+            let to = folder.path().join(suite);
+            fs::create_dir(&to).unwrap();
+            for entry in fs::read_dir(shipped(suite)).unwrap() {
+                let from = entry.unwrap().path();
+                fs::copy(&from, to.join(from.file_name().unwrap())).unwrap();
+            }
         }
-        Self { folder }
+        Self {
+            folder,
+            name: name.to_owned(),
+        }
     }
 
-    pub fn path(&self) -> &Path {
-        self.folder.path()
+    pub fn path(&self) -> PathBuf {
+        self.folder.path().join(&self.name)
     }
 
     /// Replaces a text that must be there.
     pub fn change(&self, file: &str, from: &str, to: &str) -> &Self {
-        let path = self.folder.path().join(file);
+        let path = self.path().join(file);
         let text = fs::read_to_string(&path).unwrap();
         assert!(text.contains(from), "{file} lacks {from:?}");
         fs::write(&path, text.replace(from, to)).unwrap();

@@ -9,6 +9,8 @@
 )]
 
 mod egress;
+mod injection;
+mod injection_data;
 mod ownership;
 mod recipients;
 mod support;

@@ -18,7 +18,7 @@ use holdpoint::principal::{Principal, Session};
 use holdpoint::source::Problems;
 use holdpoint::store::Stores;
 use holdpoint::store::sql::sqlite;
-use holdpoint::verdict::{LayerId, Mode, Reason, Verdict};
+use holdpoint::verdict::{LayerId, Mode, Verdict};
 use holdpoint::wire::json::{BODY_DEPTH, Document};
 use serde_json::Value;
 
@@ -195,10 +195,6 @@ pub fn outcome(verdict: &Verdict) -> String {
     }
 }
 
-pub fn reason(verdict: &Verdict) -> Option<Reason> {
-    verdict.finding().map(|finding| finding.reason)
-}
-
 pub fn argument(verdict: &Verdict) -> &str {
     verdict
         .finding()
@@ -231,4 +227,20 @@ pub fn json_lines(path: &std::path::Path) -> Vec<Value> {
     text.lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect()
+}
+
+/// The text after the verdict's edits.
+pub fn redacted(text: &str, verdict: &Verdict) -> String {
+    let Verdict::Rewrite(rewrite) = verdict else {
+        return text.to_owned();
+    };
+    let mut edited = String::new();
+    let mut at = 0;
+    for (range, with) in &rewrite.edits {
+        edited.push_str(text.get(at..range.start).unwrap());
+        edited.push_str(with);
+        at = range.end;
+    }
+    edited.push_str(text.get(at..).unwrap());
+    edited
 }

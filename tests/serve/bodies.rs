@@ -21,6 +21,8 @@ fn zlib(plain: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
+type Headers = &'static [(&'static str, &'static str)];
+
 /// `{"url":"x"}` as brotli and zstd write it: a stored block each.
 const BROTLI: &[u8] = b"\x0b\x05\x80{\"url\":\"x\"}\x03";
 const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd\x20\x0b\x59\x00\x00{\"url\":\"x\"}";
@@ -91,7 +93,7 @@ async fn bad_requests_are_told_why_in_the_routes_shape() {
     let mut trailing = gzip(b"{}");
     trailing.extend_from_slice(b"{\"smuggled\": 1}");
     let deep = format!("{}1{}", "[".repeat(300), "]".repeat(300));
-    let cases: Vec<(&[(&str, &str)], Vec<u8>, u16, &str)> = vec![
+    let cases: [(Headers, Vec<u8>, u16, &str); 13] = [
         (&[], vec![b' '; 70_000], 413, "body_too_large"),
         (&[("content-encoding", "gzip")], bomb, 413, "body_too_large"),
         (

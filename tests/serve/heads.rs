@@ -57,13 +57,11 @@ async fn the_upstream_gets_end_to_end_headers_only_and_its_own_host() {
 #[tokio::test]
 async fn the_upstreams_credential_is_set_and_the_base_path_stands_before() {
     let (upstream, rig) = pair().await;
-    rig.ask(request(
-        "GET",
-        "/openai/v1/models",
-        &[("authorization", "Bearer agents-own")],
-        "",
-    ))
-    .await;
+    let headers = [("authorization", "Bearer agents-own")];
+    let answer = rig
+        .ask(request("GET", "/openai/v1/models", &headers, ""))
+        .await;
+    assert_eq!(answer.status, 200, "{answer:?}");
     let got = upstream.only();
     assert_eq!(got.target(), "GET /base/v1/models");
     assert_eq!(got.header("authorization"), ["Bearer upstream-secret"]);

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use crate::streams::EGRESS;
+use crate::streams::{ASK, CHAT, EGRESS, end};
 use crate::support::client::{Answer, Client, ask, request};
 use crate::support::rig::{Rig, config};
-use crate::support::upstream::{Gate, Step, Upstream, answer, json, send};
+use crate::support::upstream::{EVENTS, Gate, Step, Upstream, answer, chunk, json, send};
 
 const TICKETS: &str = "version: 1
 name: tickets
@@ -25,8 +25,11 @@ fn refund(body: &str) -> Vec<u8> {
     request("POST", "/shop/orders/A-1/refund", &[], body)
 }
 
-async fn approve(rig: &Rig, held: &Answer) {
-    let ticket = held.json()["request_id"].as_str().unwrap().to_owned();
+fn ticket(held: &Answer) -> String {
+    held.json()["request_id"].as_str().unwrap().to_owned()
+}
+
+async fn approve(rig: &Rig, ticket: &str) {
     let address = rig.running().addresses().approvers.unwrap();
     let key = [("authorization", "Bearer an-approver-key-of-some-length")];
     let target = format!("/v1/tickets/{ticket}");
@@ -51,7 +54,7 @@ async fn approved(upstream: &Upstream, more: &str) -> (Rig, &'static str) {
         (held.status, held.code().as_str()),
         (403, "approval_required")
     );
-    approve(&rig, &held).await;
+    approve(&rig, &ticket(&held)).await;
     (rig, body)
 }
 
@@ -105,7 +108,7 @@ async fn a_ticket_goes_from_request_to_receipt() {
     assert_eq!(pending.json()["request_id"], problem["request_id"]);
     assert!(upstream.received().is_empty());
 
-    approve(&rig, &held).await;
+    approve(&rig, &ticket(&held)).await;
     let other = rig
         .ask(refund("{\"amount\": 6, \"currency\": \"EUR\"}"))
         .await;
@@ -257,6 +260,45 @@ async fn the_receipt_is_stored_even_where_the_agent_has_left() {
     );
     assert_eq!(answer.header("holdpoint-replayed"), Some("true"));
     assert_eq!(upstream.received().len(), 1);
+}
+
+#[tokio::test]
+async fn a_ticket_for_a_call_that_the_agent_runs_is_spent_when_the_call_is_released() {
+    let policy = TICKETS.replace(
+        "tool: send}",
+        "tool: send, executes_at: agent, ticket: {gate: approve, ttl: 15m}}",
+    );
+    let upstream = Upstream::start(|request| {
+        let call = "{\"id\":\"call_1\",\"type\":\"function\",\"function\":{\"name\":\"send\",\"arguments\":\"{\\\"to\\\": \\\"ann\\\"}\"}}";
+        let head = "\"id\":\"c\",\"created\":1,\"model\":\"m\"";
+        if request.text().contains("\"stream\":true") {
+            let delta = format!("data: {{{head},\"object\":\"chat.completion.chunk\",\"choices\":[{{\"index\":0,\"delta\":{{\"tool_calls\":[{}]}},\"finish_reason\":null}}]}}\n\n", call.replacen('{', "{\"index\":0,", 1));
+            return vec![send(EVENTS), chunk(delta), chunk(end("tool_calls")), chunk("")];
+        }
+        json(&format!("{{{head},\"object\":\"chat.completion\",\"choices\":[{{\"index\":0,\"message\":{{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{call}]}},\"finish_reason\":\"tool_calls\"}}]}}"))
+    })
+    .await;
+    for ask_for in [ASK.to_owned(), ASK.replace("\"stream\":true,", "")] {
+        let rig = Rig::start(&config(&upstream.url(), STORE), &policy).await;
+        let held = rig.ask(request("POST", CHAT, &[], &ask_for)).await;
+        assert_eq!(held.status, 200);
+        let ticket = held.text().split("ticket: ").nth(1).unwrap();
+        let ticket = ticket.split(')').next().unwrap().to_owned();
+        assert!(held.text().contains("code: approval_required") && !held.text().contains("call_1"));
+        approve(&rig, &ticket).await;
+        let released = rig.ask(request("POST", CHAT, &[], &ask_for)).await;
+        assert!(
+            released.whole && released.text().contains("call_1"),
+            "{released:?}"
+        );
+        let before = rig.ask(request("POST", CHAT, &[], &ask_for)).await;
+        assert!(before.text().contains(&ticket) && !before.text().contains("call_1"));
+        let scrape = rig.scrape().await;
+        assert!(
+            scrape.contains("holdpoint_tickets{state=\"succeeded\"} 1"),
+            "{scrape}"
+        );
+    }
 }
 
 #[tokio::test]

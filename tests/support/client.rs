@@ -1,5 +1,6 @@
 //! A client that sends exact bytes and tells a whole answer from a cut one.
 
+use std::fmt::Write as _;
 use std::net::SocketAddr;
 
 use serde_json::Value;
@@ -177,13 +178,13 @@ pub fn request(
     let body = body.as_ref();
     let mut head = format!("{method} {target} HTTP/1.1\r\nhost: proxy.test\r\n");
     if !body.is_empty() {
-        head.push_str(&format!("content-length: {}\r\n", body.len()));
+        let _ = write!(head, "content-length: {}\r\n", body.len());
         if !headers.iter().any(|(name, _)| *name == "content-type") {
             head.push_str("content-type: application/json\r\n");
         }
     }
     for (name, value) in headers {
-        head.push_str(&format!("{name}: {value}\r\n"));
+        let _ = write!(head, "{name}: {value}\r\n");
     }
     head.push_str("\r\n");
     let mut bytes = head.into_bytes();

@@ -15,7 +15,7 @@ use super::client::{self, Answer};
 /// A server with its files.
 pub struct Rig {
     running: Option<Running>,
-    folder: TempDir,
+    _folder: TempDir,
 }
 
 /// A policy in which every layer is off.
@@ -66,7 +66,7 @@ impl Rig {
             .unwrap_or_else(|problems| panic!("{problems}"));
         Self {
             running: Some(running),
-            folder,
+            _folder: folder,
         }
     }
 
@@ -89,10 +89,6 @@ impl Rig {
 
     pub fn operations(&self) -> SocketAddr {
         self.running().addresses().operations
-    }
-
-    pub fn folder(&self) -> &Path {
-        self.folder.path()
     }
 
     /// One request on a connection of its own.

@@ -23,7 +23,7 @@ use super::sql::Bindings;
 use super::suite::Suite;
 use super::world::World;
 use crate::clock::SystemClock;
-use crate::guard::{Guard, Parts, Venues};
+use crate::guard::{Guard, Observer, Parts, Venues};
 use crate::metrics::Metrics;
 use crate::names::{RouteName, UpstreamName};
 use crate::policy::ExecutesAt;
@@ -183,6 +183,15 @@ impl Replayer {
         Ok((graded, kept))
     }
 
+    /// Whether the arm's guard can be built over the suite's world.
+    ///
+    /// # Errors
+    /// Why not: a layer that this build lacks, a look-up that the world cannot answer.
+    pub fn ready(&self, arm: &Arm, path: &Path) -> Result<(), Problems> {
+        let tickets = ticket_store(arm).map_err(Problem::new)?;
+        self.guard(arm, path, tickets, Vec::new()).map(drop)
+    }
+
     fn bindings(&self, case: &Case) -> Bindings {
         let given = case.params.iter();
         let bound = given.fold(Bindings::default(), |bound, (name, value)| {
@@ -200,6 +209,26 @@ impl Replayer {
         tally: &Arc<tally::Tally>,
         tickets: Option<Arc<dyn TicketStore>>,
     ) -> Result<ProxyService<stage::Stage>, Problems> {
+        let guard = self.guard(arm, path, tickets, vec![Arc::clone(tally) as _])?;
+        let settings = self.settings.get(&case.principal).cloned();
+        let settings = settings.ok_or_else(|| {
+            Problems::from(Problem::new(format!("no principal `{}`", case.principal)))
+        })?;
+        let setup = Setup {
+            guard: Arc::new(ArcSwap::from_pointee(guard)),
+            settings,
+            metrics: Arc::clone(&self.metrics),
+        };
+        proxy::service(setup, stage.clone())
+    }
+
+    fn guard(
+        &self,
+        arm: &Arm,
+        path: &Path,
+        tickets: Option<Arc<dyn TicketStore>>,
+        observers: Vec<Arc<dyn Observer>>,
+    ) -> Result<Guard, Problems> {
         let world =
             sqlite::open(path).map_err(|error| Problems::from(Problem::new(error.to_string())))?;
         let lookups = self.suite.policy.lookups.values();
@@ -212,26 +241,16 @@ impl Replayer {
         };
         let venues = self.routes.iter();
         let venues = venues.map(|(tool, route)| (tool.as_str().into(), route.clone()));
-        let guard = Guard::new(
+        Guard::new(
             Arc::clone(&self.suite.policy),
             &arm.modes,
             Parts {
                 stores,
                 venues: Venues(venues.collect()),
-                observers: vec![Arc::clone(tally) as _],
+                observers,
                 track_reached: true,
             },
-        )?;
-        let settings = self.settings.get(&case.principal).cloned();
-        let settings = settings.ok_or_else(|| {
-            Problems::from(Problem::new(format!("no principal `{}`", case.principal)))
-        })?;
-        let setup = Setup {
-            guard: Arc::new(ArcSwap::from_pointee(guard)),
-            settings,
-            metrics: Arc::clone(&self.metrics),
-        };
-        proxy::service(setup, stage.clone())
+        )
     }
 }
 

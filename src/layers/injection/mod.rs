@@ -11,7 +11,7 @@ mod view;
 
 use std::fmt::Write as _;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use futures_util::future::BoxFuture;
 
@@ -42,8 +42,11 @@ const NAMED: usize = 4;
 
 struct Injection {
     policy: Arc<Policy>,
-    scanner: Scanner,
+    scanner: &'static Scanner,
 }
+
+/// The rules are the build's own, so they are compiled once for every guard of the process: eval makes one per trial.
+static SCANNER: LazyLock<Result<Scanner, String>> = LazyLock::new(Scanner::new);
 
 fn build(policy: &Arc<Policy>, _stores: &Stores) -> Result<Arc<dyn Layer>, Problems> {
     for thresholds in all_thresholds(&policy.injection) {
@@ -57,7 +60,7 @@ fn build(policy: &Arc<Policy>, _stores: &Stores) -> Result<Arc<dyn Layer>, Probl
             }
         }
     }
-    let scanner = Scanner::new().map_err(Problem::new)?;
+    let scanner = SCANNER.as_ref().map_err(Problem::new)?;
     Ok(Arc::new(Injection {
         policy: Arc::clone(policy),
         scanner,

@@ -57,7 +57,7 @@ impl Family {
 }
 
 /// The most that weak families add up to.
-pub const WEAK_CAP: f64 = 0.55;
+pub const WEAK_CAP: f64 = 0.42;
 
 /// One phrase pattern.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ pub struct Rule {
     /// Substrings, lower case, one of which is in every match; none for a weak rule, which is only looked for near others.
     pub anchors: &'static [&'static str],
     /// An ASCII regular expression over lower-case text. A space stands for anything between two words, `~`
-    /// for that or nothing, `@3` for up to three words in between.
+    /// for that or nothing, `@3` for up to three words of the same sentence in between.
     pub pattern: &'static str,
     /// What it finds.
     pub doc: &'static str,
@@ -108,7 +108,7 @@ pub fn expand(pattern: &str) -> String {
             '~' => full.push_str("[^a-z0-9]*"),
             '@' => match rest.next_if(char::is_ascii_digit) {
                 Some(count) => {
-                    full.push_str("(?:[a-z0-9']+[^a-z0-9]+){0,");
+                    full.push_str("(?:[a-z0-9']+(?:[^a-z0-9.!?]+|[.!?])){0,");
                     full.push(count);
                     // As few as possible: the phrase ends where its last word is.
                     full.push_str("}?");
