@@ -238,7 +238,7 @@ fn names_do_not_matter_to_the_rates() {
     let none = Vec::new();
     let renamed = names(&data.join("agentdojo_env"));
     let [same, other] = [(&folders[0], &none), (&folders[1], &renamed)].map(|(folder, names)| {
-        let recording = copied_world(&data, folder.path(), names, 8);
+        let recording = copied_world(&data, folder.path(), names, 3);
         rates(&recording, &folder.path().join("bank"))
     });
     for (reading, arms) in same.iter().enumerate() {
