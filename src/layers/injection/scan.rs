@@ -165,6 +165,9 @@ impl Scanner {
     fn regions(&self, view: &[u8]) -> Vec<Range<usize>> {
         let mut regions: Vec<Range<usize>> = Vec::new();
         for anchor in self.anchors.find_iter(view) {
+            if !is_word(view, &(anchor.start()..anchor.end())) {
+                continue;
+            }
             let start = anchor.start().saturating_sub(BEFORE);
             let end = (anchor.end() + AFTER).min(view.len());
             match regions.last_mut() {
@@ -174,6 +177,14 @@ impl Scanner {
         }
         regions
     }
+}
+
+/// A phrase begins at a word, so an anchor inside one is none; one as short as `ai` is a whole word.
+fn is_word(view: &[u8], anchor: &Range<usize>) -> bool {
+    let letter = |at: usize| view.get(at).is_some_and(u8::is_ascii_alphanumeric);
+    let inside = letter(anchor.start) && anchor.start.checked_sub(1).is_some_and(letter);
+    let part = anchor.len() <= 2 && letter(anchor.end) && letter(anchor.start);
+    !inside && !part
 }
 
 /// The smallest range of whole characters around `range`.
