@@ -252,7 +252,7 @@ mod tests {
     const PLAIN: &str = "\r\nGET / HTTP/1.1\r\nhost: a\r\n\r\n\
         POST / HTTP/1.1\nContent-Length: 33\n\nGET / HTTP/1.1\r\nhost: inside\r\n\r\n\r\
         POST / HTTP/1.1\r\nTRANSFER-ENCODING : chunked\r\n\r\n\
-        1f;x=y\r\nGET / HTTP/1.1\r\nhost: inside\r\n\r\n\r\n0\r\ncontent-length: 1\r\n\r\n\
+        20;x=y\r\nGET / HTTP/1.1\r\nhost: inside\r\n\r\n\r\n0\r\ncontent-length: 1\r\n\r\n\
         GET / HTTP/1.1\r\n\r\n";
 
     #[test]
