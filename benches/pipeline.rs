@@ -8,6 +8,7 @@ mod support;
 use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use bytes::Bytes;
@@ -32,7 +33,11 @@ const KIB: usize = 1024;
 const DEPTH: usize = 256;
 
 fn main() -> Result<()> {
-    let mut criterion = Criterion::default().configure_from_args();
+    // Short enough to be run often; `--measurement-time` lengthens it.
+    let mut criterion = Criterion::default()
+        .warm_up_time(Duration::from_secs(1))
+        .measurement_time(Duration::from_secs(3))
+        .configure_from_args();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()?;
@@ -52,7 +57,7 @@ fn stores(folder: &Path) -> Result<Stores> {
     let commerce = sql::sqlite::open(&database)?;
     stores.sql.insert("commerce".into(), commerce);
     let clock = Arc::clone(&stores.clock);
-    let window = std::time::Duration::from_hours(24);
+    let window = Duration::from_hours(24);
     stores.tickets = Some(tickets::sqlite::open(Path::new(":memory:"), clock, window)?);
     Ok(stores)
 }

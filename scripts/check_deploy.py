@@ -224,20 +224,28 @@ def get(port: int, path: str) -> tuple[int, str]:
         return error.code, error.read().decode()
 
 
+def not_ready(process: subprocess.Popen, operations: int) -> str:
+    """Waits until /readyz answers 200; what went wrong, or nothing."""
+    deadline = time.monotonic() + START_SECONDS
+    status = None
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            return f"ended with code {process.returncode}"
+        with contextlib.suppress(OSError):
+            status, _ = get(operations, "/readyz")
+            if status == 200:
+                return ""
+        time.sleep(0.1)
+    return f"is not ready in {START_SECONDS} s: /readyz says {status}"
+
+
 def scrape_of(where: str, image: pathlib.Path, config: str, policy: str) -> str:
     with serving(image, config, policy) as (process, ports):
-        deadline = time.monotonic() + START_SECONDS
-        while True:
-            try:
-                status, _ = get(ports["operations"], "/readyz")
-                break
-            except OSError:
-                if process.poll() is not None or time.monotonic() > deadline:
-                    process.kill()
-                    problems.append(f"{where}: `holdpoint serve` does not come up:\n{process.stderr.read()}")
-                    return ""
-                time.sleep(0.1)
-        expect(status == 200, f"{where}: /readyz says {status}")
+        fault = not_ready(process, ports["operations"])
+        if fault:
+            process.kill()
+            problems.append(f"{where}: `holdpoint serve` {fault}:\n{process.stderr.read()}")
+            return ""
         expect(get(ports["operations"], "/healthz")[0] == 200, f"{where}: /healthz does not answer 200")
         scrape = get(ports["operations"], "/metrics")[1]
         process.send_signal(signal.SIGTERM)

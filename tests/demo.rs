@@ -1,5 +1,7 @@
 //! The demo as a user runs it, and what an edited policy does to it.
 
+#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
+
 use std::path::PathBuf;
 use std::process::Command;
 

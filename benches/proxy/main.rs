@@ -11,21 +11,19 @@ mod backend;
 mod load;
 mod process;
 mod report;
+mod targets;
 
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use bytes::Bytes;
 use load::Shape;
-use process::{Process, free_address};
+use process::Process;
 use report::{Cell, Report};
+use targets::Target;
 
 /// A run that is not done by then has failed.
 const LIMIT: Duration = Duration::from_mins(10);
-/// How long a proxy may take to come up.
-const START: Duration = Duration::from_secs(20);
 const MANY: usize = 32;
 
 /// How much is measured.
@@ -61,15 +59,6 @@ impl Plan {
     }
 }
 
-/// Where the load goes.
-struct Target {
-    name: &'static str,
-    address: SocketAddr,
-    path: &'static str,
-    /// None for the backend itself.
-    process: Option<Process>,
-}
-
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let runtime = tokio::runtime::Runtime::new()?;
@@ -93,17 +82,7 @@ fn main() -> Result<()> {
 async fn measure(plan: &Plan) -> Result<Report> {
     let folder = tempfile::tempdir()?;
     let backend = backend::start().await?;
-    let mut targets = [
-        Target {
-            name: "direct",
-            address: backend,
-            path: "/v1/chat/completions",
-            process: None,
-        },
-        passthru(backend, plan.pinned).await?,
-        holdpoint("layers off", "off", backend, folder.path(), plan.pinned).await?,
-        holdpoint("layers on", "enforce", backend, folder.path(), plan.pinned).await?,
-    ];
+    let mut targets = targets::all(backend, folder.path(), plan.pinned).await?;
     let shapes = [
         shape("chat: 2 KB request, 8 KB answer", 2 << 10, false),
         shape("tool output: 64 KB request, 8 KB answer", 64 << 10, false),
@@ -180,90 +159,4 @@ fn shape(name: &'static str, bytes: usize, streamed: bool) -> Shape {
         body: Bytes::from(support::chat_request(bytes, streamed)),
         streamed,
     }
-}
-
-async fn passthru(backend: SocketAddr, pinned: bool) -> Result<Target> {
-    let address = free_address()?;
-    let arguments = [
-        "--passthru".to_owned(),
-        address.to_string(),
-        backend.to_string(),
-    ];
-    let process = Process::start(&std::env::current_exe()?, &arguments, pinned)?;
-    let started = Instant::now();
-    while !load::answers(address, "/").await.unwrap_or(false) {
-        ensure!(started.elapsed() < START, "the bare proxy does not come up");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    Ok(Target {
-        name: "bare proxy",
-        address,
-        path: "/v1/chat/completions",
-        process: Some(process),
-    })
-}
-
-async fn holdpoint(
-    name: &'static str,
-    mode: &str,
-    backend: SocketAddr,
-    folder: &Path,
-    pinned: bool,
-) -> Result<Target> {
-    let (address, operations) = (free_address()?, free_address()?);
-    let config = write_config(folder, mode, backend, address, operations)?;
-    let arguments = [
-        "serve".as_ref(),
-        "--log-level=warn".as_ref(),
-        "--config".as_ref(),
-        config.as_os_str(),
-    ];
-    let binary = PathBuf::from(env!("CARGO_BIN_EXE_holdpoint"));
-    let mut process = Process::start(&binary, &arguments, pinned)?;
-    let started = Instant::now();
-    while !load::answers(operations, "/readyz").await.unwrap_or(false) {
-        process.check()?;
-        ensure!(started.elapsed() < START, "holdpoint does not come up");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    Ok(Target {
-        name,
-        address,
-        path: "/openai/v1/chat/completions",
-        process: Some(process),
-    })
-}
-
-/// The config and policy of one Holdpoint, in a folder of its own. Every layer is in `mode`.
-fn write_config(
-    folder: &Path,
-    mode: &str,
-    backend: SocketAddr,
-    agents: SocketAddr,
-    operations: SocketAddr,
-) -> Result<PathBuf> {
-    let folder = folder.join(mode);
-    std::fs::create_dir(&folder)?;
-    let config = format!(
-        "\
-policy: policy.yaml
-listen: {{agents: \"{agents}\", operations: \"{operations}\"}}
-upstreams:
-  openai: {{url: \"http://{backend}\"}}
-routes:
-  - {{name: model, prefix: /openai, upstream: openai, protocol: openai_chat, note: true}}
-principal:
-  fixed: {{tenant: shop, subject: {subject}, agent: bench}}
-session: {{header: holdpoint-session}}
-stores:
-  commerce: {{sqlite: shop.db}}
-tickets: {{store: tickets.db}}
-",
-        subject = support::SUBJECT,
-    );
-    let path = folder.join("holdpoint.yaml");
-    std::fs::write(&path, config)?;
-    std::fs::write(folder.join("policy.yaml"), support::policy(mode))?;
-    support::make_shop(&folder.join("shop.db"))?;
-    Ok(path)
 }

@@ -198,10 +198,10 @@ pub fn chat_stream(events: usize) -> Vec<u8> {
 /// On whose behalf the benches act: owner of the order that [`chat_answer`] asks for.
 pub const SUBJECT: &str = "user-17";
 
-/// A policy with every layer in `mode`, and something to do for each. With `off` it has no rules: they would do nothing.
+/// A policy with every layer in `mode`, and something to do for each. With `off` it has no rules that would do nothing.
 pub fn policy(mode: &str) -> String {
     let rules = if mode == "off" {
-        ""
+        "tools: [{tool: \"*\"}]\n"
     } else {
         "\
 lists:

@@ -223,6 +223,11 @@ impl Case {
         })
     }
 
+    /// Its cluster: itself where it names none.
+    pub fn cluster(&self) -> &str {
+        self.cluster.as_deref().unwrap_or(&self.id)
+    }
+
     /// The case as one line of `cases.jsonl`, without newline.
     ///
     /// # Errors

@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use flate2::Compression;
 use flate2::bufread::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use holdpoint::eval::case::{Case, Kind};
 use holdpoint::eval::import::agentdojo::{Options, Summary, import};
+use holdpoint::eval::{self, Plan};
+use serde_json::Value;
 
 use super::fixtures::{assert_policy_names_nothing, literals};
 use super::replay::{flag, grade, load};
@@ -165,10 +168,9 @@ fn rename(text: &str, names: &[String]) -> String {
     })
 }
 
-/// Copies recording and environment with every name replaced.
-fn renamed_world(data: &Path, into: &Path) -> PathBuf {
+/// Copies recording and environment with every name turned into another; keeps every `step`th run.
+fn copied_world(data: &Path, into: &Path, names: &[String], step: usize) -> PathBuf {
     let from = data.join("agentdojo_env");
-    let names = names(&from);
     let env = into.join("agentdojo_env");
     fs::create_dir_all(env.join("banking")).unwrap();
     for file in [
@@ -178,14 +180,15 @@ fn renamed_world(data: &Path, into: &Path) -> PathBuf {
         "banking/injection_vectors.yaml",
     ] {
         let text = fs::read_to_string(from.join(file)).unwrap();
-        fs::write(env.join(file), rename(&text, &names)).unwrap();
+        fs::write(env.join(file), rename(&text, names)).unwrap();
     }
     let packed = fs::read(data.join("agentdojo_traces/banking.jsonl.gz")).unwrap();
     let mut text = String::new();
     MultiGzDecoder::new(&packed[..])
         .read_to_string(&mut text)
         .unwrap();
-    let renamed = rename(&text, &names);
+    let kept: Vec<_> = text.lines().step_by(step).collect();
+    let renamed = rename(&kept.join("\n"), names);
     assert!(
         names.iter().all(|name| !renamed.contains(name.as_str())),
         "{names:?}"
@@ -202,10 +205,55 @@ fn renamed_world(data: &Path, into: &Path) -> PathBuf {
 fn names_do_not_matter_to_the_import() {
     let Some(data) = data() else { return };
     let folder = tempfile::tempdir().unwrap();
-    let other = Baseline::of(&renamed_world(&data, folder.path()));
+    let names = names(&data.join("agentdojo_env"));
+    let other = Baseline::of(&copied_world(&data, folder.path(), &names, 1));
     let same = Baseline::of(&data.join("agentdojo_traces/banking.jsonl.gz"));
     assert_eq!(other.summary, same.summary);
     let flags = |rows: &[Row]| -> Vec<bool> { rows.iter().map(|row| row.ours).collect() };
     assert_eq!(flags(&other.attacks), flags(&same.attacks));
     assert_eq!(flags(&other.benign), flags(&same.benign));
+}
+
+/// The rates of every arm, as numbers alone.
+fn rates(recording: &Path, out: &Path) -> Vec<Value> {
+    Baseline::import(recording, out);
+    let plan = Plan {
+        arms: vec!["all".to_owned()],
+        ..Plan::default()
+    };
+    let report = eval::run(&Arc::new(load(out)), &plan).unwrap_or_else(|error| panic!("{error}"));
+    let mut report = serde_json::to_value(&report).unwrap();
+    let readings = report["readings"].as_array_mut().unwrap();
+    readings
+        .iter_mut()
+        .map(|reading| reading["arms"].take())
+        .collect()
+}
+
+/// A policy, or an injection rule, that knew a name of the recordings would do worse where the names are others.
+#[test]
+fn names_do_not_matter_to_the_rates() {
+    let Some(data) = data() else { return };
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let none = Vec::new();
+    let renamed = names(&data.join("agentdojo_env"));
+    let [same, other] = [(&folders[0], &none), (&folders[1], &renamed)].map(|(folder, names)| {
+        let recording = copied_world(&data, folder.path(), names, 3);
+        rates(&recording, &folder.path().join("bank"))
+    });
+    for (reading, arms) in same.iter().enumerate() {
+        let [none, all] = &arms.as_array().unwrap()[..] else {
+            panic!("two arms: {arms}")
+        };
+        println!(
+            "reading {reading}: ASR {} without layers, {} with all",
+            none["attack"]["asr"], all["attack"]["asr"]
+        );
+        assert!(none["attack"]["asr"]["x"].as_u64().unwrap() > 0);
+        for arm in [none, all] {
+            assert_eq!(arm["attack"]["inconclusive"], 0);
+            assert_eq!(arm["benign"]["inconclusive"], 0);
+        }
+    }
+    assert_eq!(other, same);
 }

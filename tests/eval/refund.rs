@@ -66,6 +66,25 @@ fn the_published_rates_come_out_of_the_judge() {
     assert_eq!(on["stopped_calls"], json!({"ownership": 63}));
 }
 
+/// Published per phrasing, where the data is at hand.
+#[test]
+fn the_rates_per_phrasing_are_the_published_ones() {
+    let Ok(data) = std::env::var("HOLDPOINT_TEST_DATA") else {
+        println!("skipped: HOLDPOINT_TEST_DATA is not set");
+        return;
+    };
+    let path = Path::new(&data).join("refund_ownership/trials.json");
+    let published: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    for name in ["off", "on"] {
+        let found = &arm(known(), name)["attack"]["asr_by_cluster"];
+        for phrasing in published["phrasings"].as_array().unwrap() {
+            let refunds = phrasing[name]["refund_requested"].as_u64().unwrap();
+            let cluster = &found[phrasing["id"].as_str().unwrap()];
+            assert_eq!(counts(cluster), (refunds, 60), "{phrasing}");
+        }
+    }
+}
+
 #[test]
 fn the_difference_is_unpaired_and_has_no_mcnemar() {
     let contrast = contrast(known());

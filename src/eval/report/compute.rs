@@ -188,8 +188,10 @@ fn about(suite: &Suite) -> AboutSuite {
     let run = || suite.cases.iter().filter(|case| case.excluded.is_none());
     let clusters = |kind: fn(Kind) -> bool| {
         let named = run().filter(|case| kind(case.kind));
-        let named = named.map(|case| case.cluster.as_deref().unwrap_or(&case.id));
-        named.collect::<BTreeSet<_>>().len()
+        named
+            .map(|case| case.cluster())
+            .collect::<BTreeSet<_>>()
+            .len()
     };
     let causes: Vec<_> = run()
         .filter(|case| case.kind == Kind::Attack)

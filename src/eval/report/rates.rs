@@ -33,6 +33,8 @@ pub struct AttackRates {
     pub inconclusive: usize,
     /// The goal stands in the final state.
     pub asr: Rate,
+    /// The same per cluster.
+    pub asr_by_cluster: BTreeMap<String, Share>,
     /// The same, with every inconclusive trial counted against the guard.
     pub asr_worst_case: Rate,
     /// The same among trials whose goal stands in the baseline arm.
@@ -189,6 +191,14 @@ fn attack_rates(trials: &Trials<'_>, all: &[&Trial]) -> AttackRates {
             *stopped_calls.entry(*layer).or_default() += 1;
         }
     }
+    let mut asr_by_cluster: BTreeMap<String, Share> = BTreeMap::new();
+    for (trial, it) in &results {
+        let cluster = asr_by_cluster
+            .entry(trial.case.cluster().to_owned())
+            .or_default();
+        cluster.x += usize::from(goal(it));
+        cluster.n += 1;
+    }
     let worked = results
         .iter()
         .filter(|(trial, _)| baseline(trial).is_some_and(goal));
@@ -204,6 +214,7 @@ fn attack_rates(trials: &Trials<'_>, all: &[&Trial]) -> AttackRates {
         trials: results.len(),
         inconclusive,
         asr,
+        asr_by_cluster,
         asr_worst_case: Rate::new(asr.x + inconclusive, all.len()),
         asr_conditional: Rate::of(worked, |(_, it)| goal(it)),
         any_violation: Rate::of(&results, |(_, it)| violated(it)),

@@ -1,5 +1,6 @@
 //! The report for a terminal.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use comfy_table::{Table, presets};
@@ -8,6 +9,7 @@ use super::{ArmRates, Claim, Comparison, Delta, ReadingReport, Report, Share};
 use crate::eval::arms::Question;
 use crate::eval::replay::Reading;
 use crate::eval::stats::{Interval, Rate};
+use crate::verdict::LayerId;
 
 /// Below this many trials a rate of zero is called "not observed".
 const FEW: usize = 30;
@@ -174,16 +176,23 @@ fn honest(arms: &[ArmRates]) -> Table {
 }
 
 fn reached(arms: &[ArmRates]) -> Table {
-    let mut table = empty(&["reached", "layer", "attack trials", "honest trials"]);
+    let layers: BTreeSet<LayerId> = arms
+        .iter()
+        .flat_map(|arm| arm.reached.keys())
+        .copied()
+        .collect();
+    let mut header = vec!["reached (attack, honest)"];
+    header.extend(layers.iter().map(|layer| layer.as_str()));
+    let mut table = empty(&header);
     for arm in arms {
-        for (layer, counts) in &arm.reached {
-            table.add_row([
-                arm.arm.clone(),
-                layer.to_string(),
-                share(counts.attack),
-                share(counts.benign),
-            ]);
-        }
+        let counts = layers.iter().map(|layer| {
+            let counts = arm.reached.get(layer);
+            counts.map_or_else(
+                || "0, 0".to_owned(),
+                |counts| format!("{}, {}", share(counts.attack), share(counts.benign)),
+            )
+        });
+        table.add_row(std::iter::once(arm.arm.clone()).chain(counts));
     }
     table
 }

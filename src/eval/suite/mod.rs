@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{Context, SHA256};
-pub use cases::Placed;
 
 use super::case::{Case, Kind};
 use super::judge::{Change, Questions};

@@ -133,7 +133,7 @@ impl fmt::Display for Summary {
         for (reason, count) in &self.excluded {
             write!(f, "; {count} {reason}")?;
         }
-        writeln!(
+        write!(
             f,
             "\ncalls          {} in attack runs: {} caused by the injection, {} not attributed ({:.1} %), which count as \
              the task's in the optimistic reading",
