@@ -10,6 +10,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use super::Failure;
+use super::overrides::SetArgs;
 use crate::serve::{self, Drained, Running};
 use crate::settings::{self, Overrides, Settings};
 use crate::{policy, source};
@@ -29,9 +30,8 @@ pub struct Args {
     /// Where health and metrics are, in place of `listen.operations`.
     #[arg(long, value_name = "ADDR")]
     listen_operations: Option<SocketAddr>,
-    /// Another setting, such as `limits.concurrency=64`. May be repeated.
-    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
-    set: Vec<(String, String)>,
+    #[command(flatten)]
+    set: SetArgs,
     /// How log lines are written, to standard error.
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
@@ -53,11 +53,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     log(args);
     let checked = settings::read(&args.config, &overrides(args), &settings::environment())?;
     let compiled = policy::read(&checked.settings.policy)?;
-    warn(args.log_format, &checked.warnings);
-    warn(args.log_format, &compiled.warnings);
     let settings = Arc::new(checked.settings);
-    let policy = Arc::new(compiled.policy);
     let stores = serve::open_stores(&settings)?;
+    let together = policy::check_against(&compiled, &settings, &stores);
+    if together.has_errors() {
+        return Err(together.into());
+    }
+    for warnings in [&checked.warnings, &compiled.warnings, &together] {
+        warn(args.log_format, warnings);
+    }
+    let policy = Arc::new(compiled.policy);
     let runtime =
         Runtime::new().map_err(|error| Failure::Failed(format!("no runtime: {error}")))?;
     runtime.block_on(async {
@@ -88,13 +93,7 @@ fn overrides(args: &Args) -> Overrides {
     let given = listen
         .into_iter()
         .filter_map(|(key, address)| Some((key.to_owned(), address?.to_string())));
-    Overrides(given.chain(args.set.iter().cloned()).collect())
-}
-
-fn key_value(text: &str) -> Result<(String, String), String> {
-    text.split_once('=')
-        .map(|(key, value)| (key.to_owned(), value.to_owned()))
-        .ok_or_else(|| "write it as KEY=VALUE, such as limits.concurrency=64".to_owned())
+    Overrides(given.chain(args.set.overrides().0).collect())
 }
 
 /// Holdpoint's own lines only, and what libraries warn of: at finer levels those show headers and bodies.

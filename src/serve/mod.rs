@@ -20,10 +20,10 @@ use crate::guard::{Guard, Observer, Parts};
 use crate::metrics::Metrics;
 use crate::policy::Policy;
 use crate::proxy::{HttpUpstream, ProxyService, Setup, service};
-use crate::settings::{Settings, SqlStore};
+use crate::settings::Settings;
 use crate::source::{Problem, Problems};
+use crate::store::Stores;
 use crate::store::tickets::sqlite;
-use crate::store::{Stores, sql};
 
 /// Bound addresses: with port 0 in the settings the system has chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,31 +101,24 @@ impl Drop for Running {
 /// # Errors
 /// Every store that cannot be opened.
 pub fn open_stores(settings: &Settings) -> Result<Stores, Problems> {
-    let mut stores = Stores::default();
-    let mut problems = Vec::new();
-    for (name, store) in &settings.stores {
-        let SqlStore::Sqlite(path) = store;
-        match sql::sqlite::open(path) {
-            Ok(opened) => drop(stores.sql.insert(name.clone(), opened)),
-            Err(error) => problems.push(
-                Problem::new(format!("store `{name}`: {error}"))
-                    .help(format!("check `stores.{name}` in the config")),
-            ),
-        }
-    }
+    let (sql, mut problems) = settings.open_sql();
+    let mut stores = Stores {
+        sql,
+        ..Stores::default()
+    };
     if let Some(tickets) = &settings.tickets {
         let clock = Arc::clone(&stores.clock);
         match sqlite::open_serving(&tickets.store, clock, tickets.replay_window) {
             Ok(opened) => stores.tickets = Some(opened),
             Err(error) => problems
+                .0
                 .push(Problem::new(error.to_string()).help("check `tickets.store` in the config")),
         }
     }
-    if problems.is_empty() {
-        Ok(stores)
-    } else {
-        Err(Problems(problems))
+    if problems.has_errors() {
+        return Err(problems);
     }
+    Ok(stores)
 }
 
 /// Starts serving: binds every listener, builds the guard, then is ready.

@@ -210,6 +210,8 @@ async fn what_cannot_start_says_why_in_one_line_and_exits_with_2() {
     let taken = upstream.address.to_string();
     let elsewhere = ["--listen-operations", "127.0.0.1:0"];
     let store = "stores.shop.sqlite=/nowhere/shop.db";
+    let misfit = OFF.replace("tool: send}", "tool: send, executes_at: {route: nowhere}}");
+    std::fs::write(folder.path().join("misfit.yaml"), misfit).unwrap();
     for (arguments, what) in [
         (
             vec!["--listen-agents", &taken],
@@ -223,6 +225,15 @@ async fn what_cannot_start_says_why_in_one_line_and_exits_with_2() {
                 "policy=missing.yaml",
             ],
             "missing.yaml".to_owned(),
+        ),
+        (
+            vec![
+                "--listen-agents",
+                "127.0.0.1:0",
+                "--set",
+                "policy=misfit.yaml",
+            ],
+            "nowhere".to_owned(),
         ),
         (
             vec!["--listen-agents", "127.0.0.1:0", "--set", store],
