@@ -36,7 +36,7 @@ enum Command {
     /// List, show, approve and deny tickets.
     #[command(subcommand)]
     Ticket(ticket::Command),
-    /// Show every layer at work on a small shop, without any other service.
+    /// Show the layers at work on a small shop, without any other service.
     Demo(demo::Args),
 }
 

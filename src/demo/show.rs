@@ -121,16 +121,31 @@ fn within(text: &str) -> String {
 
 pub(super) fn by_hand(print: Print<'_>, at: Addresses, key: &str, database: &Path) {
     let agents = at.agents;
-    print("Try it by hand, in another terminal:");
+    let tickets = database.with_file_name("tickets.db");
+    let tickets = tickets.display();
+    print("Try it by hand, in another terminal. You are alice, and A-1001 is your order.");
+    print("   # An order of yours: 200. Somebody else's: 403, not_owner.");
     print(&format!("   curl -i http://{agents}/shop/orders/A-1001"));
     print(&format!("   curl -i http://{agents}/shop/orders/B-2002"));
+    print("   # A refund: 403, approval_required.");
     print(&format!(
         "   curl -i http://{agents}/shop/orders/A-1001/refunds -H 'content-type: application/json' -d '{{\"amount\":\"5.00\"}}'"
     ));
+    print(
+        "   # Approve it, then send it twice more: once it goes through, then its receipt comes back.",
+    );
+    print(&format!(
+        "   holdpoint ticket list --state requested --store {tickets}"
+    ));
+    print(&format!(
+        "   holdpoint ticket approve TICKET --store {tickets}"
+    ));
+    print("   # The model's answer as a stream: in place of the blocked call stands a note.");
     print(&format!(
         "   curl -N http://{agents}/openai/v1/chat/completions -H 'content-type: application/json' -d '{{\"model\":\"demo\",\"stream\":true,\"messages\":[{{\"role\":\"user\",\"content\":\"Refund order B-2002\"}}]}}'"
     ));
     if let Some(approvers) = at.approvers {
+        print("   # The tickets as an approver sees them over the API, and the metrics.");
         print(&format!(
             "   curl http://{approvers}/v1/tickets -H 'authorization: Bearer {key}'"
         ));

@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 
 use crate::guard::{Decision, Observer};
 use crate::item::{Exchange, Item};
-use crate::verdict::{Mode, Verdict};
+use crate::verdict::{Mode, Opinion, Ruling};
 
 /// Collects one line per judged item that a layer had something to say of.
 #[derive(Debug, Default)]
@@ -29,12 +29,13 @@ impl Observer for Watch {
             .items
             .iter()
             .zip(&decision.rulings)
-            .filter_map(|(located, ruling)| {
+            .enumerate()
+            .filter_map(|(index, (located, ruling))| {
                 let layers: Vec<String> = ruling
                     .opinions
                     .iter()
                     .filter(|opinion| opinion.mode != Mode::Off)
-                    .map(|opinion| format!("{} {}", opinion.layer, said(&opinion.verdict)))
+                    .map(said)
                     .collect();
                 let item = item(&located.item)?;
                 (!layers.is_empty()).then(|| {
@@ -42,7 +43,7 @@ impl Observer for Watch {
                         "{item} on route {}: {} => {}",
                         exchange.route,
                         layers.join(", "),
-                        ruling.verdict.label()
+                        outcome(index, ruling, decision)
                     )
                 })
             });
@@ -62,9 +63,27 @@ fn item(item: &Item) -> Option<String> {
     }
 }
 
-fn said(verdict: &Verdict) -> String {
-    match verdict.finding() {
-        Some(finding) => format!("{} ({})", verdict.label(), finding.reason),
-        None => verdict.label().to_owned(),
+fn said(opinion: &Opinion) -> String {
+    let shadow = match opinion.mode {
+        Mode::Shadow => " in shadow",
+        Mode::Off | Mode::Enforce => "",
+    };
+    let verdict = opinion.verdict.label();
+    match opinion.verdict.finding() {
+        Some(finding) => format!("{} {verdict}{shadow} ({})", opinion.layer, finding.reason),
+        None => format!("{} {verdict}{shadow}", opinion.layer),
+    }
+}
+
+/// What holds in the end, and why where that is not the strongest of what the layers said.
+fn outcome(index: usize, ruling: &Ruling, decision: &Decision) -> String {
+    let verdict = ruling.verdict.label();
+    let at = |known: usize| known == index;
+    if decision.claims.iter().any(|(known, _)| at(*known)) {
+        format!("{verdict}, once, by the approved ticket")
+    } else if decision.receipts.iter().any(|(known, _)| at(*known)) {
+        format!("{verdict}: the ticket is used, so its receipt comes back")
+    } else {
+        verdict.to_owned()
     }
 }
