@@ -35,7 +35,7 @@ pub struct Args {
     /// How log lines are written, to standard error.
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
-    /// From which level on.
+    /// From which level on: `off`, `error`, `warn`, `info`, `debug` or `trace`.
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     log_level: LevelFilter,
 }

@@ -52,7 +52,7 @@ pub enum AnswerError {
     #[error("there is no ticket {0}; `holdpoint ticket list` names them")]
     NoSuchTicket(TicketId),
     /// It is answered, used or withdrawn.
-    #[error("ticket {ticket} is {state}: it can no longer be answered so")]
+    #[error("ticket {ticket} is {state}: this answer comes too late")]
     AlreadyDecided {
         /// Which.
         ticket: TicketId,
