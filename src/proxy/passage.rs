@@ -81,7 +81,7 @@ impl Drop for Passage {
             route = self.route(),
             status = self.status.map(|status| status.as_u16()),
             code = self.code,
-            ms = elapsed.as_millis(),
+            ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
             "request"
         );
     }

@@ -3,6 +3,7 @@
 
 mod agents;
 mod framing;
+mod journal;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -144,7 +145,13 @@ pub async fn start_watched(
     mut observers: Vec<Arc<dyn Observer>>,
 ) -> Result<Running, Problems> {
     let metrics = Metrics::new();
-    observers.insert(0, Arc::clone(&metrics) as _);
+    observers.splice(
+        0..0,
+        [
+            Arc::clone(&metrics) as Arc<dyn Observer>,
+            Arc::new(journal::Journal),
+        ],
+    );
     let tickets = stores.tickets.clone();
     let clock = Arc::clone(&stores.clock);
     let parts = Parts {

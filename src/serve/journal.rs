@@ -1,0 +1,100 @@
+//! One log line for each verdict that is not `allow`: which layer, by which rule, for what reason, and what became of the
+//! item. No text of a call or an output: only names from the policy and the config, and the tool's name.
+
+use futures_util::future::BoxFuture;
+
+use crate::guard::{Decision, Observer};
+use crate::item::{Exchange, Item};
+use crate::names::ToolName;
+use crate::verdict::{LayerId, Mode, Ruling, Verdict};
+
+/// A tool's name is the model's word: longer ones are cut.
+const NAME: usize = 64;
+
+/// Writes verdicts to the log.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Journal;
+
+impl Observer for Journal {
+    fn decided<'a>(
+        &'a self,
+        exchange: &'a Exchange,
+        decision: &'a Decision,
+    ) -> BoxFuture<'a, Result<(), String>> {
+        for (located, ruling) in exchange.items.iter().zip(&decision.rulings) {
+            record(exchange, &located.item, ruling);
+        }
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+fn record(exchange: &Exchange, item: &Item, ruling: &Ruling) {
+    let (kind, tool) = named(item);
+    let tool: String = tool
+        .map(|tool| tool.as_str().chars().take(NAME).collect())
+        .unwrap_or_default();
+    let ticket = match &ruling.verdict {
+        Verdict::Hold(hold) => hold.ticket.as_ref().map(ToString::to_string),
+        _ => None,
+    };
+    let said = ruling
+        .opinions
+        .iter()
+        .map(|o| (o.layer, o.mode, &o.verdict));
+    // What the guard itself refused no layer has spoken of.
+    let own = ruling
+        .opinions
+        .is_empty()
+        .then(|| ruling.verdict.finding())
+        .flatten()
+        .map(|finding| (finding.layer, Mode::Enforce, &ruling.verdict));
+    for (layer, mode, verdict) in said.chain(own) {
+        line(
+            exchange,
+            kind,
+            &tool,
+            ticket.as_deref(),
+            (layer, mode, verdict),
+            ruling,
+        );
+    }
+}
+
+fn line(
+    exchange: &Exchange,
+    kind: &str,
+    tool: &str,
+    ticket: Option<&str>,
+    (layer, mode, verdict): (LayerId, Mode, &Verdict),
+    ruling: &Ruling,
+) {
+    let Some(finding) = verdict.finding() else {
+        return;
+    };
+    // A held call's reason is known once it is settled.
+    let settled = ruling.verdict.finding().filter(|of| of.layer == layer);
+    tracing::info!(
+        route = exchange.route.as_str(),
+        item = kind,
+        tool = ?tool,
+        layer = layer.as_str(),
+        mode = mode.as_str(),
+        verdict = verdict.label(),
+        rule = finding.rule.as_str(),
+        reason = settled.unwrap_or(finding).reason.as_str(),
+        outcome = ruling.verdict.label(),
+        ticket,
+        "verdict"
+    );
+}
+
+fn named(item: &Item) -> (&'static str, Option<&ToolName>) {
+    match item {
+        Item::Definition(definition) => ("definition", Some(&definition.tool)),
+        Item::ToolOutput(output) => ("tool_output", output.tool.as_ref()),
+        Item::ToolCall(call) => ("call", Some(&call.tool)),
+        Item::Unreadable(call) => ("call", Some(&call.tool)),
+        Item::ModelText(_) => ("model_text", None),
+        Item::Egress(_) => ("egress", None),
+    }
+}
