@@ -1,7 +1,8 @@
 //! A tool's answer: every text in it is judged.
 //!
-//! In JSON each string is an item of its own, and so is each distinct key: a key can carry an instruction as well. What is
-//! text whatever its label says is one item. Only what is not UTF-8 passes unjudged.
+//! In JSON each string is an item of its own, and so is each distinct key: a key can carry an instruction as well. Anything
+//! else is one item, whatever its label says. Bytes that are not UTF-8 are judged as a lenient reader shows them, so that one
+//! stray byte does not carry a text past the guard.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -95,15 +96,13 @@ impl Answer {
     }
 
     fn text(&mut self, bytes: Bytes) -> Step {
-        let text: Arc<str> = match std::str::from_utf8(&bytes) {
-            Ok(text) if !text.is_empty() => text.into(),
-            _ => {
-                return Step {
-                    send: vec![bytes],
-                    judge: Vec::new(),
-                };
-            }
-        };
+        if bytes.is_empty() {
+            return Step {
+                send: vec![bytes],
+                judge: Vec::new(),
+            };
+        }
+        let text: Arc<str> = String::from_utf8_lossy(&bytes).into();
         let judge = vec![self.located(String::new(), 0..bytes.len(), &text)];
         self.held = Some(Held::Text(bytes, text));
         Step {

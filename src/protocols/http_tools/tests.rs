@@ -283,7 +283,7 @@ fn every_text_of_a_json_answer_is_judged_and_edited_in_place() {
 }
 
 #[test]
-fn text_is_judged_whatever_its_label_and_only_binary_passes() {
+fn text_is_judged_whatever_its_label() {
     for label in ["text/plain", "text/event-stream", "application/xml", ""] {
         let deny = |_: &str| Verdict::Deny(finding(Reason::InjectionDetected));
         let (texts, out) = answer(label, b"data: evil\n\n", deny).unwrap();
@@ -293,11 +293,24 @@ fn text_is_judged_whatever_its_label_and_only_binary_passes() {
             b"[holdpoint: tool output withheld: injection_detected]"
         );
     }
-    let (texts, out) = answer("image/png", b"\x89PNG\xff", redact).unwrap();
-    assert!(texts.is_empty());
-    assert_eq!(&out[..], b"\x89PNG\xff");
     let (texts, out) = answer("application/json", b"", redact).unwrap();
     assert!(texts.is_empty() && out.is_empty());
+}
+
+#[test]
+fn a_stray_byte_takes_no_text_past_the_guard() {
+    for (label, body, shown) in [
+        ("text/plain", &b"evil \xff"[..], "[x] \u{fffd}"),
+        ("text/html", b"caf\xe9 evil", "caf\u{fffd} [x]"),
+        ("image/png", b"\x89PNG evil", "\u{fffd}PNG [x]"),
+        ("", b"\xc3evil", "\u{fffd}[x]"),
+    ] {
+        let (_, out) = answer(label, body, redact).unwrap();
+        assert_eq!(std::str::from_utf8(&out).unwrap(), shown, "{label}");
+    }
+    let (texts, out) = answer("image/png", b"\x89PNG\xff", redact).unwrap();
+    assert_eq!(texts, ["\u{fffd}PNG\u{fffd}"]);
+    assert_eq!(&out[..], b"\x89PNG\xff");
 }
 
 #[test]
@@ -306,6 +319,8 @@ fn an_answer_that_cannot_be_read_one_way_is_refused() {
         ("application/json", &b"{\"a\":1,\"a\":2}"[..]),
         ("application/json", b"evil"),
         ("text/plain; charset=utf-16", b"e\0v\0i\0l\0"),
+        ("application/xml; charset=utf-7", b"+AGUAdgBpAGw-"),
+        ("application/octet-stream; charset=\"IBM037\"", b"\x85\xa5\x89\x93"),
     ] {
         let refused = answer(label, body, redact).unwrap_err();
         assert_eq!(refused, "upstream_invalid_response");
