@@ -41,6 +41,26 @@ pub struct Place {
     pub span: Option<Range<usize>>,
 }
 
+/// Longest key, and about the longest whole pointer, that is kept in bytes.
+const KEY: usize = 64;
+const POINTER: usize = 256;
+
+impl Place {
+    /// Appends a step to a JSON Pointer. A long key is cut, and a pointer that is long already stays as it is: a pointer tells
+    /// a person where to look, and a message may hold very many of them.
+    pub fn push_step(pointer: &mut String, key: &str) {
+        if pointer.len() > POINTER {
+            return;
+        }
+        let cut = key.get(..key.floor_char_boundary(KEY)).unwrap_or(key);
+        pointer.push('/');
+        pointer.push_str(&cut.replace('~', "~0").replace('/', "~1"));
+        if cut.len() < key.len() {
+            pointer.push('…');
+        }
+    }
+}
+
 /// Name, description and schema of a tool that a server offers: untrusted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolDefinition {

@@ -25,8 +25,6 @@ pub enum Unscanned {
     ModelText,
     /// Keys, numbers and punctuation around the judged texts.
     Structure,
-    /// No text: images, archives.
-    Binary,
     /// An error of the model's provider.
     ErrorBody,
     /// A message in which the protocol has nothing to judge.
@@ -37,11 +35,10 @@ pub enum Unscanned {
 
 impl Unscanned {
     /// Every reason.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 6] = [
         Self::UserText,
         Self::ModelText,
         Self::Structure,
-        Self::Binary,
         Self::ErrorBody,
         Self::NoItem,
         Self::NoRule,
@@ -53,7 +50,6 @@ impl Unscanned {
             Self::UserText => "user_text",
             Self::ModelText => "model_text",
             Self::Structure => "structure",
-            Self::Binary => "binary",
             Self::ErrorBody => "error_body",
             Self::NoItem => "no_item",
             Self::NoRule => "no_rule",

@@ -182,6 +182,7 @@ const FAULTS: Faults = &[
     ("/orders/{order_id}\"", "/orders/x{order_id}\"", 12, "\"/orders", &["a parameter is a whole segment"]),
     ("{method: POST, path: \"/tools/{tool}\"}", "{method: POST, path: /tools}", 14, "{method", &["nothing says which tool"]),
     ("{method: POST, path: \"/tools/{tool}\"}", "{tool: x, method: POST, path: \"/tools/{tool}\"}", 14, "{tool", &["named twice"]),
+    ("{method: POST, path: \"/tools/{tool}\"}", "{method: POST, path: \"/tools/{tool}\"}\n      - {method: DELETE, path: \"/more/{tool}\"}", 15, "\"/more", &["two paths", "{tool}"]),
     ("{method: POST, path: \"/tools/{tool}\"}", "{tool: x, method: GET, path: \"/orders/{id}\"}", 14, "\"/orders", &["take the same paths"]),
     ("tool: refund", "tool: \"refund_*\"", 13, "\"refund", &["the name of one tool"]),
     ("fixed: {", "fixd: {", 15, "fixd", &["did you mean `fixed`?"]),

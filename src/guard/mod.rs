@@ -172,6 +172,7 @@ impl Guard {
             claims: Vec::new(),
             receipts: Vec::new(),
         };
+        let mut claims = Unsent::default();
         for (index, located) in exchange.items.iter().enumerate() {
             let context = self.context(exchange, located);
             let mut ruling = self.judge(located, &context).await;
@@ -187,7 +188,7 @@ impl Guard {
                 let settled = self.settle(call, &context, hold).await;
                 ruling.verdict = match settled {
                     Settlement::Redeem(claim) => {
-                        decision.claims.push((index, claim));
+                        claims.0.push((index, claim));
                         Verdict::Allow
                     }
                     Settlement::Replay(receipt) => {
@@ -202,7 +203,7 @@ impl Guard {
         }
         if let Err(cause) = self.tell(exchange, &decision).await {
             // Nothing was sent: the approvals stay good.
-            for (_, claim) in decision.claims.drain(..) {
+            for (_, claim) in claims.0.drain(..) {
                 claim.finish(Outcome::NotSent).await?;
             }
             return Err(Undecided {
@@ -210,6 +211,7 @@ impl Guard {
                 cause: format!("the decision could not be recorded: {cause}"),
             });
         }
+        decision.claims = std::mem::take(&mut claims.0);
         Ok(decision)
     }
 
@@ -251,7 +253,8 @@ impl Guard {
                 opinions: Vec::new(),
             };
         }
-        let mut opinions = Vec::new();
+        // Texts are many and meet one layer.
+        let mut opinions = Vec::with_capacity(1);
         let mut denied = false;
         for (mode, layer) in &self.layers {
             if *mode == Mode::Off && !self.track_reached {
@@ -296,6 +299,21 @@ impl Guard {
         match settler.settle(call, context, hold).await {
             Ok(settlement) => settlement,
             Err(undecided) => Settlement::Deny(refused(layer, &undecided)),
+        }
+    }
+}
+
+/// Claims of a decision under way. Its caller may leave before it is made, and nothing is sent then: the approvals stay good.
+#[derive(Default)]
+struct Unsent(Vec<(usize, Box<dyn Claim>)>);
+
+impl Drop for Unsent {
+    fn drop(&mut self) {
+        // Outside a runtime each ends as unknown, which is safe.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            for (_, claim) in self.0.drain(..) {
+                runtime.spawn(claim.finish(Outcome::NotSent));
+            }
         }
     }
 }

@@ -4,14 +4,20 @@ use std::fmt;
 
 use serde_json::Value;
 
+use crate::item::Place;
+use crate::wire::json::folded;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
-    Key(String),
+    /// As written, and [`folded`].
+    Key(String, String),
     Each,
     Deep,
 }
 
 /// Names values inside a call's arguments, such as `/to`, `/attendees/*/email` or `/**`.
+///
+/// A step takes every key that some reader takes for it: where the rule says `/to`, a backend that ignores case acts on `To`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector {
     steps: Vec<Step>,
@@ -43,27 +49,31 @@ impl Selector {
     /// The selected values with their JSON Pointers, in document order; each value once.
     pub fn select<'v>(&self, root: &'v Value) -> Vec<(String, &'v Value)> {
         let mut found = Vec::new();
-        walk(&self.steps, root, &mut String::new(), &mut found);
+        let mut at = At::default();
+        walk(&self.steps, root, &mut at, &mut |at, value| {
+            found.push((at.pointer.clone(), value));
+        });
         found
     }
 
-    /// Every value at or below the selected ones, with its JSON Pointer.
-    pub fn below<'v>(&self, root: &'v Value) -> Vec<(String, &'v Value)> {
-        let mut below = self.clone();
-        below.steps.push(Step::Deep);
-        let mut found = below.select(root);
-        found.dedup_by(|a, b| a.0 == b.0);
-        found
-    }
-
-    /// Every string at or below the selected values, with its JSON Pointer.
-    pub fn strings<'v>(&self, root: &'v Value) -> Vec<(String, &'v str)> {
-        self.below(root)
-            .into_iter()
-            .filter_map(|(at, value)| value.as_str().map(|text| (at, text)))
-            .collect()
+    /// Shows every value at or below the selected ones, one after the other: there may be very many.
+    pub fn each_below<'v>(&self, root: &'v Value, mut visit: impl FnMut(&At<'v>, &'v Value)) {
+        let mut steps = self.steps.clone();
+        steps.push(Step::Deep);
+        walk(&steps, root, &mut At::default(), &mut visit);
     }
 }
+
+/// Where a value stands.
+#[derive(Clone, Debug, Default)]
+pub struct At<'v> {
+    /// JSON Pointer, as [`Place::push_step`] cuts it.
+    pub pointer: String,
+    /// The nearest key: elements of an array stand under the array's.
+    pub key: &'v str,
+}
+
+type Visit<'a, 'v> = &'a mut dyn FnMut(&At<'v>, &'v Value);
 
 fn step(text: &str) -> Result<Step, String> {
     match text {
@@ -72,72 +82,101 @@ fn step(text: &str) -> Result<Step, String> {
         _ if text.contains('*') => Err(format!(
             "'*' stands alone in a step of a selector, not inside \"{text}\""
         )),
-        _ => Ok(Step::Key(text.replace("~1", "/").replace("~0", "~"))),
+        _ => {
+            let key = text.replace("~1", "/").replace("~0", "~");
+            let folded = folded(&key);
+            Ok(Step::Key(key, folded))
+        }
     }
 }
 
-fn walk<'v>(
-    steps: &[Step],
-    value: &'v Value,
-    at: &mut String,
-    found: &mut Vec<(String, &'v Value)>,
-) {
+fn walk<'v>(steps: &[Step], value: &'v Value, at: &mut At<'v>, visit: Visit<'_, 'v>) {
     let Some((first, rest)) = steps.split_first() else {
-        found.push((at.clone(), value));
+        visit(at, value);
         return;
     };
     match first {
-        Step::Key(key) => {
-            let child = match value {
-                Value::Object(map) => map.get(key),
-                Value::Array(items) => key.parse::<usize>().ok().and_then(|i| items.get(i)),
-                _ => None,
-            };
-            if let Some(child) = child {
-                descend(key, child, rest, at, found);
+        Step::Key(key, fold) => match value {
+            Value::Object(map) => {
+                for (name, child) in map.iter().filter(|(name, _)| is_key(name, key, fold)) {
+                    member(name, child, rest, at, visit);
+                }
             }
-        }
-        Step::Each => children(value, |key, child| descend(key, child, rest, at, found)),
+            Value::Array(items) => {
+                if let Some((i, child)) = key.parse().ok().and_then(|i| Some((i, items.get(i)?))) {
+                    element(i, child, rest, at, visit);
+                }
+            }
+            _ => {}
+        },
+        Step::Each => children(value, rest, at, visit),
         Step::Deep => {
-            if !rest.is_empty() && matches!(rest.first(), Some(Step::Deep)) {
-                return walk(rest, value, at, found);
+            if matches!(rest.first(), Some(Step::Deep)) {
+                return walk(rest, value, at, visit);
             }
-            walk(rest, value, at, found);
-            children(value, |key, child| descend(key, child, steps, at, found));
+            walk(rest, value, at, visit);
+            children(value, steps, at, visit);
         }
     }
 }
 
-fn children<'v>(value: &'v Value, mut visit: impl FnMut(&str, &'v Value)) {
+/// Most names are plain and cost no copy.
+fn is_key(name: &str, key: &str, fold: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
+    name == key
+        || if name.bytes().all(plain) {
+            name == fold
+        } else {
+            folded(name) == fold
+        }
+}
+
+fn children<'v>(value: &'v Value, rest: &[Step], at: &mut At<'v>, visit: Visit<'_, 'v>) {
     match value {
-        Value::Object(map) => map.iter().for_each(|(key, child)| visit(key, child)),
+        Value::Object(map) => map
+            .iter()
+            .for_each(|(name, child)| member(name, child, rest, at, visit)),
         Value::Array(items) => items
             .iter()
             .enumerate()
-            .for_each(|(i, child)| visit(&i.to_string(), child)),
+            .for_each(|(i, child)| element(i, child, rest, at, visit)),
         _ => {}
     }
 }
 
-fn descend<'v>(
-    key: &str,
+fn member<'v>(
+    name: &'v str,
     child: &'v Value,
     rest: &[Step],
-    at: &mut String,
-    found: &mut Vec<(String, &'v Value)>,
+    at: &mut At<'v>,
+    visit: Visit<'_, 'v>,
 ) {
-    let length = at.len();
-    at.push('/');
-    at.push_str(&key.replace('~', "~0").replace('/', "~1"));
-    walk(rest, child, at, found);
-    at.truncate(length);
+    let (length, key) = (at.pointer.len(), at.key);
+    Place::push_step(&mut at.pointer, name);
+    at.key = name;
+    walk(rest, child, at, visit);
+    at.pointer.truncate(length);
+    at.key = key;
+}
+
+fn element<'v>(
+    index: usize,
+    child: &'v Value,
+    rest: &[Step],
+    at: &mut At<'v>,
+    visit: Visit<'_, 'v>,
+) {
+    let length = at.pointer.len();
+    Place::push_step(&mut at.pointer, &index.to_string());
+    walk(rest, child, at, visit);
+    at.pointer.truncate(length);
 }
 
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for step in &self.steps {
             match step {
-                Step::Key(key) => write!(f, "/{}", key.replace('~', "~0").replace('/', "~1"))?,
+                Step::Key(key, _) => write!(f, "/{}", key.replace('~', "~0").replace('/', "~1"))?,
                 Step::Each => f.write_str("/*")?,
                 Step::Deep => f.write_str("/**")?,
             }
@@ -173,11 +212,38 @@ mod tests {
     }
 
     #[test]
-    fn strings_are_found_once_however_deep() {
+    fn values_below_are_shown_once_however_deep() {
         let value = json!({"a": {"b": ["x", {"c": "y"}]}, "n": 1});
-        let all = Selector::everything();
-        let found: Vec<_> = all.strings(&value).into_iter().map(|(_, s)| s).collect();
-        assert_eq!(found, ["x", "y"]);
+        let mut found = Vec::new();
+        Selector::everything().each_below(&value, |at, value| {
+            found.extend(
+                value
+                    .as_str()
+                    .map(|text| (at.pointer.clone(), at.key, text)),
+            );
+        });
+        let expected = [("/a/b/0", "b", "x"), ("/a/b/1/c", "c", "y")];
+        assert_eq!(
+            found,
+            expected.map(|(at, key, text)| (at.to_owned(), key, text))
+        );
+    }
+
+    #[test]
+    fn a_step_takes_every_key_that_some_reader_takes_for_it() {
+        let value = json!({"To": 1, "to": 2, "TO\u{0}": 3, "t\u{200b}o": 4, "too": 5, "t_o": 6});
+        assert_eq!(pointers("/to", &value).len(), 4);
+        let value = json!({"orderid": 1, "orderId": 2, "a\u{17f}k": 3});
+        assert_eq!(pointers("/orderId", &value).len(), 2);
+        assert_eq!(pointers("/ASK", &value).len(), 1);
+    }
+
+    #[test]
+    fn long_keys_do_not_grow_with_what_is_below() {
+        let value = json!({"k".repeat(10_000): {"k".repeat(10_000): vec![1; 100]}});
+        let found = pointers("/**", &value);
+        assert_eq!(found.len(), 103);
+        assert!(found.iter().all(|at| at.len() < 1_000));
     }
 
     #[test]

@@ -12,6 +12,9 @@ use crate::item::{Located, RouteKind};
 use crate::verdict::{Hold, Reason};
 use crate::wire::json::Document;
 
+/// Most texts of one message: each costs a verdict, many times the memory of the few bytes it may have.
+pub const MOST_TEXTS: usize = 1 << 17;
+
 /// A request, whole, decoded and bounded.
 #[derive(Clone, Debug)]
 pub struct Request {

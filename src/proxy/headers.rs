@@ -42,6 +42,15 @@ const NOT_FORWARDED: [&str; 11] = [
     "http2-settings",
 ];
 
+/// Frameworks take another method or path from these than the one that was judged.
+const OVERRIDES: [&str; 5] = [
+    "x-http-method-override",
+    "x-http-method",
+    "x-method-override",
+    "x-original-url",
+    "x-rewrite-url",
+];
+
 /// A `Connection` header must not take these away: the policy or the upstream depends on them.
 const PROTECTED: [&str; 8] = [
     "authorization",
@@ -158,14 +167,18 @@ impl HeaderRules {
         }
         for (name, value) in came {
             let text = name.as_str();
-            let stays = HOP_BY_HOP.contains(&text)
-                || NOT_FORWARDED.contains(&text)
+            // CGI and its heirs take `_` for `-`.
+            let dashed = text.replace('_', "-");
+            let dashed = dashed.as_str();
+            let stays = HOP_BY_HOP.contains(&dashed)
+                || NOT_FORWARDED.contains(&dashed)
+                || OVERRIDES.contains(&dashed)
                 || named.contains(text)
-                || text.starts_with(OWN)
-                || text.starts_with("x-forwarded-")
-                || (!exact && ABOUT_BYTES.contains(&text))
-                || self.key.as_ref() == Some(name)
-                || credential.is_some_and(|(header, _)| header == name);
+                || dashed.starts_with(OWN)
+                || dashed.starts_with("x-forwarded-")
+                || (!exact && ABOUT_BYTES.contains(&dashed))
+                || self.key.as_ref().is_some_and(|key| key == dashed)
+                || credential.is_some_and(|(header, _)| header == dashed);
             if !stays {
                 headers.append(name.clone(), value.clone());
             }

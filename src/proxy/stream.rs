@@ -59,14 +59,9 @@ impl Driver {
         let mut out = Vec::new();
         match self.framing() {
             Framing::Whole => {
-                let binary = std::str::from_utf8(&bytes).is_err();
                 let step = self.push(Frame::Whole(bytes))?;
                 if self.transit.kind() == RouteKind::Http && step.judge.is_empty() {
-                    self.rest = if binary {
-                        Unscanned::Binary
-                    } else {
-                        Unscanned::NoItem
-                    };
+                    self.rest = Unscanned::NoItem;
                 }
                 self.settle(step, &mut out).await?;
             }

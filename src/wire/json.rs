@@ -330,6 +330,18 @@ impl Reader<'_> {
     }
 }
 
+/// What a reader that ignores case, NULs and invisible characters makes of a name.
+pub fn folded(name: &str) -> String {
+    name.chars()
+        .filter(|c| {
+            !c.is_control()
+                && !matches!(c, '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{feff}')
+        })
+        .flat_map(char::to_uppercase)
+        .flat_map(char::to_lowercase)
+        .collect()
+}
+
 /// Up to a few members a walk is faster than a set.
 const FEW: usize = 12;
 

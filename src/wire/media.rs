@@ -25,7 +25,7 @@ pub struct ForeignCharset;
 /// Reads `Content-Type`.
 ///
 /// # Errors
-/// [`ForeignCharset`] for JSON and text.
+/// [`ForeignCharset`] where a charset other than UTF-8 is named, whatever the type: a reader goes by it.
 pub fn media(headers: &HeaderMap) -> Result<Media, ForeignCharset> {
     let Some(value) = headers.get(header::CONTENT_TYPE) else {
         return Ok(Media::Unnamed);
@@ -48,9 +48,10 @@ pub fn media(headers: &HeaderMap) -> Result<Media, ForeignCharset> {
         .filter(|(name, _)| name.trim().eq_ignore_ascii_case("charset"))
         .any(|(_, charset)| {
             let charset = charset.trim().trim_matches('"').to_ascii_lowercase();
-            !matches!(charset.as_str(), "utf-8" | "utf8" | "us-ascii")
+            // Stores of files write `binary` for what has no charset.
+            !matches!(charset.as_str(), "utf-8" | "utf8" | "us-ascii" | "binary")
         });
-    if foreign && media != Media::Other {
+    if foreign {
         return Err(ForeignCharset);
     }
     Ok(media)

@@ -46,6 +46,11 @@ async fn every_url_at_the_place_must_lead_to_a_listed_host() {
         (r#"{"other": "https://evil.example/"}"#, "allow", ""),
         ("{}", "allow", ""),
         (
+            r#"{"Body": "https://evil.example"}"#,
+            "deny host_not_allowed",
+            "/Body",
+        ),
+        (
             r#"{"body": "see https://api.shop.example and https://evil.example"}"#,
             "deny host_not_allowed",
             "/body",

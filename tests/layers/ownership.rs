@@ -97,6 +97,42 @@ async fn every_selected_id_must_pass_and_integers_are_exact() {
 }
 
 #[tokio::test]
+async fn a_key_that_a_backend_takes_for_the_id_is_judged_as_the_id() {
+    let (_folder, stores) = shop();
+    let guard = guard(with("/order_id", BY_ID), LayerId::Ownership, stores).unwrap();
+    for (args, place) in [
+        (r#"{"order_id": "o-1", "Order_ID": "o-2"}"#, "/Order_ID"),
+        (r#"{"ORDER_ID": "o-2"}"#, "/ORDER_ID"),
+        (
+            "{\"order_id\": \"o-1\", \"order_id\\u0000\": \"o-2\"}",
+            "/order_id\0",
+        ),
+    ] {
+        let (verdict, _) = call_verdict(&guard, "refund", args, "ann").await;
+        assert_eq!(outcome(&verdict), "deny not_owner", "{args}");
+        assert_eq!(argument(&verdict), place, "{args}");
+    }
+}
+
+#[tokio::test]
+async fn an_id_that_database_and_backend_may_trim_differently_is_refused() {
+    let (_folder, stores) = shop();
+    let by_number = with("/order_id", BY_NUMBER);
+    let guard = guard(by_number, LayerId::Ownership, stores).unwrap();
+    for (id, expected) in [
+        ("1", "allow"),
+        (" 1", "deny resource_unknown"),
+        ("1\n", "deny resource_unknown"),
+        ("1\u{a0}", "deny resource_unknown"),
+        ("1\0", "deny resource_unknown"),
+    ] {
+        let args = serde_json::json!({"order_id": id}).to_string();
+        let (verdict, _) = call_verdict(&guard, "refund", &args, "ann").await;
+        assert_eq!(outcome(&verdict), expected, "{id:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_look_up_that_fails_or_answers_strangely_is_a_refusal() {
     let (folder, stores) = shop();
     let two = "SELECT owner, id FROM orders WHERE id = :order_id";

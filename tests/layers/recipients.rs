@@ -77,6 +77,16 @@ async fn every_address_in_every_field_must_be_allowed() {
         (r#"{"cc": []}"#, "allow", ""),
         (r#"{"bcc": "eve@evil.example"}"#, "allow", ""),
         (
+            r#"{"To": "eve@evil.example"}"#,
+            "deny recipient_not_allowed",
+            "/To",
+        ),
+        (
+            r#"{"people": [{"eMail": "eve@evil.example"}]}"#,
+            "deny recipient_not_allowed",
+            "/people/0/eMail",
+        ),
+        (
             r#"{"to": "orders@shop.example", "cc": ["eve@evil.example"]}"#,
             "deny recipient_not_allowed",
             "/cc/0",

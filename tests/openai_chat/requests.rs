@@ -2,7 +2,7 @@
 
 use holdpoint::item::Item;
 use holdpoint::names::{RuleId, TicketId};
-use holdpoint::protocols::{Malformed, Protocol, Refusal, Request, Written};
+use holdpoint::protocols::{MOST_TEXTS, Malformed, Protocol, Refusal, Request, Written};
 use holdpoint::verdict::{Finding, Hold, Reason, Rewrite, RewriteKind, Verdict};
 use http::StatusCode;
 
@@ -214,6 +214,22 @@ fn endpoints_that_are_not_understood_are_refused() {
         .read(&request("GET", "/v1/models", "{}"))
         .unwrap_err();
     assert_eq!(error.code, "invalid_request");
+}
+
+#[test]
+fn many_texts_are_refused_and_long_keys_are_not_repeated_for_each() {
+    let read = |count: usize| {
+        let key = "k".repeat(10_000);
+        let texts = vec!["\"\""; count].join(",");
+        let body = format!(
+            r#"{{"messages":[{{"role":"tool","content":[{{"type":"x","{key}":[{texts}]}}]}}]}}"#
+        );
+        adapter().read(&completion(&body))
+    };
+    let found = read(MOST_TEXTS).unwrap();
+    assert_eq!(found.len(), MOST_TEXTS);
+    assert!(found.iter().all(|l| l.place.pointer.len() < 200));
+    assert_eq!(read(MOST_TEXTS + 1).unwrap_err().code, "body_too_large");
 }
 
 #[test]

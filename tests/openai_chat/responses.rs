@@ -437,3 +437,18 @@ fn a_claimed_custom_call_gets_its_stored_input() {
     let outcome = respond(&adapter(), 200, JSON, &[body.clone().into()], &decide).unwrap();
     assert_eq!(outcome.text(), body.replace("free {text", "other"));
 }
+
+#[test]
+fn a_call_with_a_crowd_of_unknown_members_is_unreadable() {
+    let body = |crowd: usize| {
+        let crowd: Vec<_> = (0..crowd).map(|i| format!("\"k{i}\":1,")).collect();
+        let crowd = crowd.concat();
+        format!(
+            r#"{{"choices":[{{"index":0,"message":{{"tool_calls":[{{"id":"a",{crowd}"function":{{"name":"look","arguments":"{{}}"}}}}]}},"finish_reason":"tool_calls"}}]}}"#
+        )
+    };
+    for (crowd, readable) in [(64, true), (65, false), (60_000, false)] {
+        let out = plain(&body(crowd), &allow);
+        assert_eq!(out.contains("look"), readable, "{crowd}");
+    }
+}

@@ -1,11 +1,12 @@
 //! One call from its request to its receipt, and everything that must not match on the way.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use futures_util::future::join_all;
-use holdpoint::guard::{Outcome, Settlement};
-use holdpoint::item::Item;
+use futures_util::future::{BoxFuture, join_all};
+use holdpoint::guard::{Decision, Guard, Observer, Outcome, Parts, Settlement};
+use holdpoint::item::{Exchange, Item};
 use holdpoint::layers::tickets::settler;
 use holdpoint::layers::{Context, LAYERS};
 use holdpoint::policy::Gate;
@@ -532,4 +533,49 @@ async fn a_hold_of_another_layer_is_settled_on_default_terms() {
 #[test]
 fn the_layer_comes_last() {
     assert_eq!(LAYERS.last().unwrap().id, LayerId::Tickets);
+}
+
+/// Never done recording; says when it was asked to.
+#[derive(Default)]
+struct Stuck(AtomicBool);
+
+impl Observer for Stuck {
+    fn decided<'a>(
+        &'a self,
+        _: &'a Exchange,
+        _: &'a Decision,
+    ) -> BoxFuture<'a, Result<(), String>> {
+        self.0.store(true, Ordering::Relaxed);
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test]
+async fn an_agent_that_leaves_before_the_decision_keeps_its_approval() {
+    let world = World::new();
+    let ticket = world.approved(&refund()).await;
+    let policy = Arc::new(policy());
+    let observer = Arc::new(Stuck::default());
+    let parts = Parts {
+        stores: Stores {
+            tickets: Some(world.store.clone()),
+            ..Stores::default()
+        },
+        observers: vec![Arc::clone(&observer) as _],
+        ..Parts::default()
+    };
+    let stuck = Guard::new(Arc::clone(&policy), &policy.modes, parts).unwrap();
+    let exchange = refund().exchange();
+    let mut deciding = Box::pin(stuck.decide(&exchange));
+    while !observer.0.load(Ordering::Relaxed) {
+        assert!(futures_util::poll!(&mut deciding).is_pending());
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(world.state(&ticket).await, TicketState::Redeeming);
+    drop(deciding);
+    while world.state(&ticket).await == TicketState::Redeeming {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(world.state(&ticket).await, TicketState::Approved);
+    assert_eq!(world.send(&refund()).await.word(), "sent");
 }

@@ -24,7 +24,7 @@ use super::support::{Objections, finding, list};
 use super::{Context, Layer, LayerDef};
 use crate::item::{Item, Located, ToolCall};
 use crate::names::RuleId;
-use crate::policy::{EgressRule, Otherwise, Policy};
+use crate::policy::{At, EgressRule, Otherwise, Policy};
 use crate::source::Problems;
 use crate::store::Stores;
 use crate::verdict::{LayerId, Reason, Undecided, Verdict};
@@ -100,12 +100,11 @@ impl Egress {
         let mut objections = Objections::default();
         for ready in self.rules(context) {
             for selector in &ready.rule.at {
-                for (at, value) in selector.below(&call.args.value) {
-                    ready.judge(&at, value, &mut objections);
-                    if objections.is_denied() {
-                        return objections.verdict();
+                selector.each_below(&call.args.value, |at, value| {
+                    if !objections.is_denied() {
+                        ready.judge(at, value, &mut objections);
                     }
-                }
+                });
             }
         }
         objections.verdict()
@@ -113,16 +112,14 @@ impl Egress {
 }
 
 impl Ready {
-    fn judge(&self, at: &str, value: &Value, objections: &mut Objections) {
+    fn judge(&self, at: &At<'_>, value: &Value, objections: &mut Objections) {
         match value {
             Value::String(text) => {
-                // An element of a list stands under the list's key.
-                let key = at.rsplit('/').find(|step| step.parse::<usize>().is_err());
-                self.text(at, key.unwrap_or_default(), text, NESTED, objections);
+                self.text(&at.pointer, at.key, text, NESTED, objections);
             }
             Value::Object(members) => {
                 for key in members.keys() {
-                    self.object(at, find(key), objections);
+                    self.object(&at.pointer, find(key), objections);
                 }
             }
             _ => {}
@@ -194,6 +191,9 @@ impl Ready {
     }
 }
 
+/// Longest key that is read for its words, in bytes: it is read again for every element under it.
+const LONGEST_KEY: usize = 256;
+
 /// Words of a key that say that its value is a URL or a host.
 const URL_WORDS: [&str; 11] = [
     "url", "urls", "uri", "uris", "href", "link", "links", "webhook", "webhooks", "website",
@@ -202,6 +202,9 @@ const URL_WORDS: [&str; 11] = [
 
 /// Whether a key says that its value is a URL: `url`, `image_url`, `callbackUri`.
 fn names_a_url(key: &str) -> bool {
+    if key.len() > LONGEST_KEY {
+        return false;
+    }
     let mut words = String::with_capacity(key.len() + 4);
     let mut lower = false;
     for c in key.chars() {

@@ -72,7 +72,7 @@ impl Ready {
             let Some(id) = resource_id(value) else {
                 return Ok(Some(self.unknown(
                     Some(at),
-                    "the resource id is neither a string nor an exact integer",
+                    "the resource id is neither a plain string nor an exact integer",
                 )));
             };
             if let Some(found) = self.judge_one(at, id, context).await? {
@@ -128,9 +128,11 @@ impl Ready {
     }
 }
 
-/// A string or an integer that every JSON reader takes for the same number.
+/// An integer that every JSON reader takes for the same number, or a string that stands for itself: the database and the
+/// backend may each trim blanks and cut at control characters in their own way, and then speak of two resources.
 fn resource_id(value: &Value) -> Option<SqlValue> {
     match value {
+        Value::String(text) if text.trim() != text || text.contains(char::is_control) => None,
         Value::String(text) => Some(SqlValue::Text(text.clone())),
         Value::Number(number) => number
             .as_i64()

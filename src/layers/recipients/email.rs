@@ -6,6 +6,7 @@
 use std::str::FromStr;
 
 use email_address::EmailAddress;
+use unicode_normalization::char::decompose_compatible;
 
 use super::Unreadable;
 use crate::layers::egress::read_domain;
@@ -141,11 +142,17 @@ fn read_address(text: &str) -> Result<Address, Unreadable> {
     Ok(address)
 }
 
-/// RFC 5322 section 3.2.3 and RFC 6532.
+/// RFC 5322 section 3.2.3 and RFC 6532, but for forms of ASCII's punctuation, such as a wide `＠` or `，`: a mail program
+/// that normalises reads two addresses there.
 fn is_atext(c: char) -> bool {
-    c.is_ascii_alphanumeric()
-        || "!#$%&'*+-/=?^_`{|}~".contains(c)
-        || (!c.is_ascii() && !c.is_whitespace())
+    if c.is_ascii() {
+        return c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~".contains(c);
+    }
+    let mut plain = !c.is_whitespace();
+    decompose_compatible(c, |part| {
+        plain &= !part.is_ascii() || part.is_ascii_alphanumeric();
+    });
+    plain
 }
 
 #[cfg(test)]
@@ -195,6 +202,9 @@ mod tests {
     fn what_mail_programs_read_differently_is_refused() {
         for text in [
             "bob@x.example eve@evil.example",
+            "eve\u{ff20}evil.example\u{ff0c}bob@x.example",
+            "\u{ff1c}bob@x.example",
+            "bob\u{fe54}@x.example",
             "bob@x.example; eve@evil.example",
             "bob@x.example,",
             ",bob@x.example",

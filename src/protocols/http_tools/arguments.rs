@@ -1,6 +1,6 @@
 //! Arguments of a call over HTTP: gathered from path, query and body, and put back where they came from.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::item::Arguments;
 use crate::protocols::Malformed;
-use crate::wire::json::{BODY_DEPTH, Document, Kind};
+use crate::wire::json::{BODY_DEPTH, Document, Kind, folded};
 use crate::wire::splice::quote;
 
 /// Everything but the unreserved characters of RFC 3986.
@@ -28,7 +28,7 @@ enum Origin {
 /// Named arguments with where each came from.
 #[derive(Debug)]
 pub(super) struct Gathered {
-    names: Vec<(String, Origin)>,
+    origins: HashMap<String, Origin>,
     seen: HashSet<String>,
     raw: Vec<u8>,
     value: Map<String, Value>,
@@ -52,7 +52,7 @@ impl Gathered {
         body: Option<&Document>,
     ) -> Result<Self, Malformed> {
         let mut gathered = Self {
-            names: Vec::new(),
+            origins: HashMap::new(),
             seen: HashSet::new(),
             raw: vec![b'{'],
             value: Map::new(),
@@ -109,13 +109,13 @@ impl Gathered {
                     .to_owned(),
             });
         }
-        if !self.names.is_empty() {
+        if !self.origins.is_empty() {
             self.raw.push(b',');
         }
         self.raw.extend_from_slice(&quote(name));
         self.raw.push(b':');
         self.raw.extend_from_slice(raw);
-        self.names.push((name.to_owned(), origin));
+        self.origins.insert(name.to_owned(), origin);
         self.value.insert(name.to_owned(), value);
         Ok(())
     }
@@ -137,7 +137,7 @@ impl Gathered {
     ) -> Result<(String, Bytes), Malformed> {
         let odd = || unreadable("The stored arguments do not fit the call.");
         let document = Document::read(stored.clone(), BODY_DEPTH).map_err(|_| odd())?;
-        if document.root().members().len() != self.names.len() {
+        if document.root().members().len() != self.origins.len() {
             return Err(odd());
         }
         let mut target = template.to_owned();
@@ -146,8 +146,7 @@ impl Gathered {
         // In the stored order: the bytes that were approved are the bytes that are sent.
         for member in document.root().members() {
             let (name, value) = (&*member.key, &member.value);
-            let origin = self.names.iter().find(|(known, _)| known == name);
-            match origin.ok_or_else(odd)?.1 {
+            match self.origins.get(name).ok_or_else(odd)? {
                 Origin::Path => {
                     let text = value.as_str().ok_or_else(odd)?;
                     target = target.replace(&format!("{{{name}}}"), &encoded(text));
@@ -185,18 +184,6 @@ impl Gathered {
     }
 }
 
-/// What a reader that ignores case, NULs and invisible characters makes of a name.
-fn folded(name: &str) -> String {
-    name.chars()
-        .filter(|c| {
-            !c.is_control()
-                && !matches!(c, '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{feff}')
-        })
-        .flat_map(char::to_uppercase)
-        .flat_map(char::to_lowercase)
-        .collect()
-}
-
 /// As a path segment.
 pub(super) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, RESERVED).to_string()
@@ -217,19 +204,28 @@ pub(super) fn decoded(text: &str) -> Result<String, Malformed> {
         .map_err(|_| unreadable("An argument in the path or query is not UTF-8."))
 }
 
-/// Names with their values, in order of first appearance. A bare `;` is refused: some readers split there.
+/// Names with their values, in order of first appearance. Refused are a bare `;`, where some readers split, and brackets in
+/// a name: to many `to[]` is the argument `to`, which a rule about `to` would not see.
 fn pairs(query: &str) -> Result<Vec<(String, Vec<String>)>, Malformed> {
     if query.contains(';') {
         return Err(unreadable("Send a semicolon in the query as `%3B`."));
     }
     let mut pairs: Vec<(String, Vec<String>)> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let name = decoded(&name.replace('+', " "))?;
         let value = decoded(&value.replace('+', " "))?;
-        match pairs.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, values)) => values.push(value),
-            None => pairs.push((name, vec![value])),
+        if name.contains(['[', ']']) {
+            return Err(unreadable(
+                "A name in the query has brackets. Repeat the plain name for several values.",
+            ));
+        }
+        if let Some((_, values)) = places.get(&name).and_then(|place| pairs.get_mut(*place)) {
+            values.push(value);
+        } else {
+            places.insert(name.clone(), pairs.len());
+            pairs.push((name, vec![value]));
         }
     }
     Ok(pairs)
@@ -297,6 +293,8 @@ mod tests {
             ("a=%zz", None),
             ("a=%e9", None),
             ("a=1;b=2", None),
+            ("to[]=a", None),
+            ("to%5B0%5D=a", None),
             ("", Some("[1]")),
             ("", Some("\"a\"")),
         ] {

@@ -35,8 +35,12 @@ const IN_PROGRESS_RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 #[derive(Clone, Debug)]
 pub struct HttpTools {
     tools: Vec<HttpTool>,
-    routers: HashMap<Method, matchit::Router<usize>>,
+    routers: Routers,
+    /// The same templates in lower case: which one a backend takes that ignores case.
+    lenient: Routers,
 }
+
+type Routers = HashMap<Method, matchit::Router<usize>>;
 
 /// A request taken apart.
 struct Matched<'t> {
@@ -51,15 +55,20 @@ impl HttpTools {
     /// # Errors
     /// Every template that is malformed, ambiguous, or names no tool or one that is named twice.
     pub fn new(tools: &[HttpTool]) -> Result<Self, Problems> {
-        let mut routers: HashMap<Method, matchit::Router<usize>> = HashMap::new();
+        let (mut routers, mut lenient) = (Routers::new(), Routers::new());
         let mut problems = Vec::new();
         for (index, tool) in tools.iter().enumerate() {
             if let Err(problem) = check(tool, tools.get(..index).unwrap_or_default()) {
                 problems.push(problem);
                 continue;
             }
-            let router = routers.entry(tool.method.clone()).or_default();
-            if let Err(error) = router.insert(&tool.path, index) {
+            let insert = |routers: &mut Routers, path: &str| {
+                let router = routers.entry(tool.method.clone()).or_default();
+                router.insert(path, index).err()
+            };
+            let fault = insert(&mut routers, &tool.path)
+                .or_else(|| insert(&mut lenient, &in_lower_case(&tool.path)));
+            if let Some(error) = fault {
                 problems.push(at(tool, &error.to_string()));
             }
         }
@@ -69,16 +78,29 @@ impl HttpTools {
         Ok(Self {
             tools: tools.to_vec(),
             routers,
+            lenient,
         })
     }
 
     fn find<'s, 'p>(&'s self, parts: &'p Parts) -> Option<(&'s HttpTool, matchit::Params<'s, 'p>)> {
-        let found = self.routers.get(&parts.method)?.at(parts.uri.path()).ok()?;
-        Some((self.tools.get(*found.value)?, found.params))
+        let path = parts.uri.path();
+        let found = self.routers.get(&parts.method)?.at(path).ok()?;
+        // To many backends `/orders/EXPORT` is the tool at `/orders/export`, not the order of that name.
+        let lower = path.to_ascii_lowercase();
+        let lenient = self.lenient.get(&parts.method)?.at(&lower).ok()?;
+        let template = self.tools.get(*found.value)?;
+        (lenient.value == found.value).then_some((template, found.params))
     }
 
     fn matched(&self, request: &Request) -> Result<Matched<'_>, Malformed> {
         let (template, params) = self.find(&request.parts).ok_or_else(unknown)?;
+        if request.parts.uri.path().contains(';') {
+            // Parameters of a segment to some servers, which take the rest for the path.
+            return Err(Malformed {
+                code: "argument_unreadable",
+                message: "Send a semicolon in the path as `%3B`.".to_owned(),
+            });
+        }
         if request.json.is_none() && !request.body.is_empty() {
             return Err(Malformed {
                 code: "unsupported_media_type",
@@ -90,9 +112,30 @@ impl HttpTools {
             .filter(|(name, _)| template.tool.is_some() || *name != TOOL);
         Ok(Matched {
             template,
-            tool: named_tool(template, &params)?,
+            tool: self.named_tool(template, &params)?,
             gathered: Gathered::gather(named, request.parts.uri.query(), request.json.as_ref())?,
         })
+    }
+
+    fn named_tool(
+        &self,
+        template: &HttpTool,
+        params: &matchit::Params<'_, '_>,
+    ) -> Result<ToolName, Malformed> {
+        if let Some(tool) = &template.tool {
+            return Ok(tool.clone());
+        }
+        let name = params.get(TOOL).ok_or_else(unknown)?;
+        let name = arguments::decoded(name).map(ToolName::from)?;
+        // A tool with a path of its own has no other.
+        if self
+            .tools
+            .iter()
+            .any(|own| own.tool.as_ref() == Some(&name))
+        {
+            return Err(unknown());
+        }
+        Ok(name)
     }
 
     /// The request in the stored form of its arguments.
@@ -165,7 +208,7 @@ impl Protocol for HttpTools {
             message: "The tool's answer is not in UTF-8, so its text cannot be judged.".to_owned(),
         })?;
         let (template, params) = self.find(&request.parts).ok_or_else(unknown)?;
-        let tool = Some(named_tool(template, &params)?);
+        let tool = Some(self.named_tool(template, &params)?);
         Ok(Box::new(response::Answer::new(tool, media == Media::Json)))
     }
 
@@ -178,17 +221,6 @@ impl Protocol for HttpTools {
         }
         response
     }
-}
-
-fn named_tool(
-    template: &HttpTool,
-    params: &matchit::Params<'_, '_>,
-) -> Result<ToolName, Malformed> {
-    if let Some(tool) = &template.tool {
-        return Ok(tool.clone());
-    }
-    let name = params.get(TOOL).ok_or_else(unknown)?;
-    arguments::decoded(name).map(ToolName::from)
 }
 
 fn unknown() -> Malformed {
@@ -222,6 +254,18 @@ fn unwritable() -> Malformed {
     }
 }
 
+/// A template without upper case, but for the names of its parameters.
+fn in_lower_case(path: &str) -> String {
+    let segments = path.split('/').map(|segment| {
+        if segment.starts_with('{') {
+            segment.to_owned()
+        } else {
+            segment.to_ascii_lowercase()
+        }
+    });
+    segments.collect::<Vec<_>>().join("/")
+}
+
 fn at(tool: &HttpTool, what: &str) -> Problem {
     Problem::new(format!("`{} {}`: {what}", tool.method, tool.path))
 }
@@ -248,6 +292,13 @@ fn check(tool: &HttpTool, before: &[HttpTool]) -> Result<(), Problem> {
     match &tool.tool {
         None if !path.contains("{tool}") => Err(at(tool, "nothing says which tool this is")
             .help("name it, or put {tool} into the path")),
+        None if before
+            .iter()
+            .any(|other| other.tool.is_none() && other.path.contains("{tool}")) =>
+        {
+            Err(at(tool, "another path names its tools by {tool} already")
+                .help("keep one of them: an approval is for one method and path"))
+        }
         Some(name) if before.iter().any(|other| other.tool.as_ref() == Some(name)) => Err(at(
             tool,
             &format!("the tool `{name}` has another path already"),

@@ -1,7 +1,8 @@
 //! A tool's answer: every text in it is judged.
 //!
-//! In JSON each string is an item of its own, and so is each distinct key: a key can carry an instruction as well. What is
-//! text whatever its label says is one item. Only what is not UTF-8 passes unjudged.
+//! In JSON each string is an item of its own, and so is each distinct key: a key can carry an instruction as well. Anything
+//! else is one item, whatever its label says. Bytes that are not UTF-8 are judged as a lenient reader shows them, so that one
+//! stray byte does not carry a text past the guard.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -13,7 +14,7 @@ use super::unwritable;
 use crate::guard::Decision;
 use crate::item::{Item, Located, Place, ToolOutput};
 use crate::names::ToolName;
-use crate::protocols::{Frame, Framing, Malformed, ResponseReader, Step, note};
+use crate::protocols::{Frame, Framing, MOST_TEXTS, Malformed, ResponseReader, Step, note};
 use crate::verdict::Verdict;
 use crate::wire::json::{BODY_DEPTH, Document, Kind, Node};
 use crate::wire::splice::{Splice, quote};
@@ -72,6 +73,12 @@ impl Answer {
         })?;
         let mut found = Found::default();
         found.walk(document.root(), &mut String::new());
+        if found.spots.len() > MOST_TEXTS {
+            return Err(Malformed {
+                code: "upstream_too_large",
+                message: format!("The tool's answer has more than {MOST_TEXTS} texts."),
+            });
+        }
         if found.spots.is_empty() {
             return Ok(Step {
                 send: vec![document.bytes().clone()],
@@ -95,15 +102,13 @@ impl Answer {
     }
 
     fn text(&mut self, bytes: Bytes) -> Step {
-        let text: Arc<str> = match std::str::from_utf8(&bytes) {
-            Ok(text) if !text.is_empty() => text.into(),
-            _ => {
-                return Step {
-                    send: vec![bytes],
-                    judge: Vec::new(),
-                };
-            }
-        };
+        if bytes.is_empty() {
+            return Step {
+                send: vec![bytes],
+                judge: Vec::new(),
+            };
+        }
+        let text: Arc<str> = String::from_utf8_lossy(&bytes).into();
         let judge = vec![self.located(String::new(), 0..bytes.len(), &text)];
         self.held = Some(Held::Text(bytes, text));
         Step {
@@ -212,16 +217,14 @@ impl Found {
             }
             Kind::Array(elements) => {
                 for (index, element) in elements.iter().enumerate() {
-                    at.push('/');
-                    at.push_str(&index.to_string());
+                    Place::push_step(at, &index.to_string());
                     self.walk(element, at);
                     at.truncate(length);
                 }
             }
             Kind::Object(members) => {
                 for member in members {
-                    at.push('/');
-                    at.push_str(&member.key.replace('~', "~0").replace('/', "~1"));
+                    Place::push_step(at, &member.key);
                     self.key(&member.key, member.key_span.clone(), at);
                     self.walk(&member.value, at);
                     at.truncate(length);
@@ -248,6 +251,10 @@ impl Found {
     }
 
     fn add(&mut self, text: &str, span: Range<usize>, at: &str, is_key: bool) {
+        // One more tells that there are too many.
+        if self.spots.len() > MOST_TEXTS {
+            return;
+        }
         self.spots.push(Spot {
             text: text.into(),
             spans: vec![span],

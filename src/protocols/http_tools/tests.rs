@@ -7,7 +7,7 @@ use super::*;
 use crate::guard::{Claim, Outcome, Receipt};
 use crate::names::{RuleId, TicketId};
 use crate::policy::PolicyHash;
-use crate::protocols::Frame;
+use crate::protocols::{Frame, MOST_TEXTS};
 use crate::verdict::{LayerId, Rewrite, RewriteKind, Ruling, Undecided};
 
 fn tool(name: Option<&str>, method: Method, path: &str) -> HttpTool {
@@ -132,6 +132,33 @@ fn what_no_template_matches_is_refused() {
     }
     let form = request(Method::POST, "/tools/x", "a=1");
     assert_eq!(call(&form).unwrap_err(), "unsupported_media_type");
+}
+
+#[test]
+fn a_path_that_a_backend_may_route_elsewhere_is_refused() {
+    let desk = HttpTools::new(&[
+        tool(Some("get_order"), Method::GET, "/orders/{order_id}"),
+        tool(Some("export"), Method::GET, "/orders/export"),
+        tool(Some("pay"), Method::POST, "/Pay"),
+        tool(None, Method::POST, "/tools/{tool}"),
+    ])
+    .unwrap();
+    let code = |method, uri| {
+        let read = desk.read(&request(method, uri, ""));
+        read.map(|items| items.len())
+            .map_err(|malformed| malformed.code)
+    };
+    assert_eq!(code(Method::GET, "/orders/Abc"), Ok(1));
+    assert_eq!(code(Method::GET, "/orders/EXPORT"), Err("endpoint_unknown"));
+    assert_eq!(
+        code(Method::GET, "/orders/export;v=1"),
+        Err("argument_unreadable")
+    );
+    assert_eq!(code(Method::GET, "/orders/a%3Bb"), Ok(1));
+    assert_eq!(code(Method::POST, "/Pay"), Ok(1));
+    // The tool has a path of its own: an approval of it is for no other.
+    assert_eq!(code(Method::POST, "/tools/pay"), Err("endpoint_unknown"));
+    assert_eq!(code(Method::POST, "/tools/send"), Ok(1));
 }
 
 #[test]
@@ -283,7 +310,7 @@ fn every_text_of_a_json_answer_is_judged_and_edited_in_place() {
 }
 
 #[test]
-fn text_is_judged_whatever_its_label_and_only_binary_passes() {
+fn text_is_judged_whatever_its_label() {
     for label in ["text/plain", "text/event-stream", "application/xml", ""] {
         let deny = |_: &str| Verdict::Deny(finding(Reason::InjectionDetected));
         let (texts, out) = answer(label, b"data: evil\n\n", deny).unwrap();
@@ -293,11 +320,24 @@ fn text_is_judged_whatever_its_label_and_only_binary_passes() {
             b"[holdpoint: tool output withheld: injection_detected]"
         );
     }
-    let (texts, out) = answer("image/png", b"\x89PNG\xff", redact).unwrap();
-    assert!(texts.is_empty());
-    assert_eq!(&out[..], b"\x89PNG\xff");
     let (texts, out) = answer("application/json", b"", redact).unwrap();
     assert!(texts.is_empty() && out.is_empty());
+}
+
+#[test]
+fn a_stray_byte_takes_no_text_past_the_guard() {
+    for (label, body, shown) in [
+        ("text/plain", &b"evil \xff"[..], "[x] \u{fffd}"),
+        ("text/html", b"caf\xe9 evil", "caf\u{fffd} [x]"),
+        ("image/png", b"\x89PNG evil", "\u{fffd}PNG [x]"),
+        ("", b"\xc3evil", "\u{fffd}[x]"),
+    ] {
+        let (_, out) = answer(label, body, redact).unwrap();
+        assert_eq!(std::str::from_utf8(&out).unwrap(), shown, "{label}");
+    }
+    let (texts, out) = answer("image/png", b"\x89PNG\xff", redact).unwrap();
+    assert_eq!(texts, ["\u{fffd}PNG\u{fffd}"]);
+    assert_eq!(&out[..], b"\x89PNG\xff");
 }
 
 #[test]
@@ -306,10 +346,30 @@ fn an_answer_that_cannot_be_read_one_way_is_refused() {
         ("application/json", &b"{\"a\":1,\"a\":2}"[..]),
         ("application/json", b"evil"),
         ("text/plain; charset=utf-16", b"e\0v\0i\0l\0"),
+        ("application/xml; charset=utf-7", b"+AGUAdgBpAGw-"),
+        (
+            "application/octet-stream; charset=\"IBM037\"",
+            b"\x85\xa5\x89\x93",
+        ),
     ] {
         let refused = answer(label, body, redact).unwrap_err();
         assert_eq!(refused, "upstream_invalid_response");
     }
+}
+
+#[test]
+fn many_texts_are_refused_and_long_keys_are_not_repeated_for_each() {
+    let texts = |count: usize| format!("[{}]", vec!["\"a\""; count].join(","));
+    let found = answer("application/json", texts(MOST_TEXTS).as_bytes(), redact);
+    assert_eq!(found.unwrap().0.len(), MOST_TEXTS);
+    let refused = answer("application/json", texts(MOST_TEXTS + 1).as_bytes(), redact);
+    assert_eq!(refused.unwrap_err(), "upstream_too_large");
+
+    let long = format!("{{\"{}\":{}}}", "k".repeat(10_000), texts(10));
+    let mut reader = response::Answer::new(None, true);
+    let step = reader.push(Frame::Whole(long.into())).unwrap();
+    assert_eq!(step.judge.len(), 11);
+    assert!(step.judge.iter().all(|l| l.place.pointer.len() < 100));
 }
 
 #[test]
@@ -322,10 +382,13 @@ fn templates_that_cannot_work_are_all_named() {
         tool(Some("d"), Method::GET, "/d/{id}"),
         tool(Some("e"), Method::GET, "/d/{other}"),
         tool(Some("d"), Method::DELETE, "/d/{id}"),
+        tool(None, Method::GET, "/f/{tool}"),
+        tool(None, Method::DELETE, "/g/{tool}"),
     ];
     let problems = HttpTools::new(&bad).unwrap_err().0;
     let told: Vec<_> = problems.iter().map(|p| p.message.clone()).collect();
-    assert_eq!(told.len(), 6, "{told:#?}");
+    assert_eq!(told.len(), 7, "{told:#?}");
     assert!(told[4].contains("GET /d/{other}"), "{told:#?}");
     assert!(told[5].contains("`d` has another path"), "{told:#?}");
+    assert!(told[6].contains("DELETE /g/{tool}"), "{told:#?}");
 }

@@ -45,6 +45,9 @@ impl Form {
 /// Members that this reader does not know, such as a provider's signature: they go with their call.
 type Extras = Vec<(Box<str>, Bytes)>;
 
+/// Most of them in one object.
+const MOST_EXTRAS: usize = 64;
+
 /// A part of a call, or all of it.
 #[derive(Debug, Default)]
 pub(super) struct Fragment<'d> {
@@ -166,9 +169,12 @@ impl Call {
             (known, form) => self.form = known.or(form),
         }
         self.text.push_str(fragment.text.unwrap_or_default());
+        let fits = merge(&mut self.extras, fragment.extras)
+            && merge(&mut self.body_extras, fragment.body_extras);
+        if !fits {
+            fault = Some("the call has too many members that nobody knows");
+        }
         self.fault = fault;
-        merge(&mut self.extras, fragment.extras);
-        merge(&mut self.body_extras, fragment.body_extras);
     }
 
     /// Whether it has this id.
@@ -401,12 +407,15 @@ fn extras(document: &Document, node: &Node, known: &[&str]) -> Extras {
         .collect()
 }
 
-/// The later value stands.
-fn merge(into: &mut Extras, from: Extras) {
+/// The later value stands; `false`: there are too many.
+fn merge(into: &mut Extras, from: Extras) -> bool {
     for (key, json) in from {
+        let room = into.len() < MOST_EXTRAS;
         match into.iter_mut().find(|(known, _)| *known == key) {
             Some((_, known)) => *known = json,
-            None => into.push((key, json)),
+            None if room => into.push((key, json)),
+            None => return false,
         }
     }
+    true
 }

@@ -9,7 +9,7 @@ use http::request::Parts;
 use super::{invalid_request, lookalike, media_type, present};
 use crate::item::{Item, Located, Place, ToolDefinition, ToolOutput};
 use crate::names::ToolName;
-use crate::protocols::{Malformed, Request};
+use crate::protocols::{MOST_TEXTS, Malformed, Request};
 use crate::wire::json::{Kind, Node};
 
 /// Roles whose text comes from the operator, the user or the model; every other text is untrusted.
@@ -114,6 +114,12 @@ pub(super) fn found(body: &Node) -> Result<Vec<Found<'_>>, Malformed> {
     }
     for (index, message) in list(body, "", "messages")?.iter().enumerate() {
         finder.message(message, &format!("/messages/{index}"))?;
+    }
+    if finder.found.len() > MOST_TEXTS {
+        return Err(Malformed {
+            code: "body_too_large",
+            message: format!("the request has more than {MOST_TEXTS} texts of tools"),
+        });
     }
     Ok(finder.found)
 }
@@ -227,7 +233,7 @@ impl<'d> Finder<'d> {
         match &part.kind {
             Kind::Object(members) => {
                 for member in members.iter().filter(|member| &*member.key != "type") {
-                    let pointer = format!("{pointer}/{}", escaped(&member.key));
+                    let pointer = below(pointer, &member.key);
                     self.leaves(&member.value, pointer, source);
                 }
             }
@@ -240,13 +246,12 @@ impl<'d> Finder<'d> {
             Kind::String(_) => self.output(node, pointer, source),
             Kind::Array(elements) => {
                 for (index, element) in elements.iter().enumerate() {
-                    self.leaves(element, format!("{pointer}/{index}"), source);
+                    self.leaves(element, below(&pointer, &index.to_string()), source);
                 }
             }
             Kind::Object(members) => {
                 for member in members {
-                    let pointer = format!("{pointer}/{}", escaped(&member.key));
-                    self.leaves(&member.value, pointer, source);
+                    self.leaves(&member.value, below(&pointer, &member.key), source);
                 }
             }
             Kind::Null | Kind::Bool(_) | Kind::Number => {}
@@ -254,6 +259,10 @@ impl<'d> Finder<'d> {
     }
 
     fn output(&mut self, text: &'d Node, pointer: String, source: &Source) {
+        // One more tells that there are too many.
+        if self.found.len() > MOST_TEXTS {
+            return;
+        }
         self.found.push(Found {
             located: Located {
                 place: place(pointer, text),
@@ -334,7 +343,8 @@ fn line(text: &str, out: &mut String) {
     out.push_str(text);
 }
 
-/// A key in a JSON Pointer (RFC 6901 section 3).
-fn escaped(key: &str) -> String {
-    key.replace('~', "~0").replace('/', "~1")
+fn below(pointer: &str, key: &str) -> String {
+    let mut pointer = pointer.to_owned();
+    Place::push_step(&mut pointer, key);
+    pointer
 }

@@ -54,6 +54,8 @@ struct Seen {
     names: HashMap<String, Spot>,
     prefixes: Vec<(String, Spot)>,
     tools: HashMap<ToolName, (String, Spot)>,
+    /// Upstreams that have a path which names its tool.
+    open: HashMap<String, Spot>,
 }
 
 fn route(field: &Field<'_>, upstreams: &[&str], seen: &mut Seen) -> Option<Route> {
@@ -88,9 +90,13 @@ fn route(field: &Field<'_>, upstreams: &[&str], seen: &mut Seen) -> Option<Route
         }
         Some(Kind::HttpTools) => {
             only_for(&mut fields, "note", "a model's protocol");
-            let tools = fields
-                .required("tools")
-                .and_then(|field| tools(&field, name.unwrap_or_default(), seen));
+            let tools = fields.required("tools").and_then(|field| {
+                let place = Place {
+                    route: name.unwrap_or_default(),
+                    upstream: upstream.as_ref().map_or("", UpstreamName::as_str),
+                };
+                tools(&field, place, seen)
+            });
             (tools.map(RouteProtocol::HttpTools), Some(false))
         }
         None => {
@@ -179,12 +185,19 @@ const METHODS: [(&str, Method); 7] = [
     ("OPTIONS", Method::OPTIONS),
 ];
 
-fn tools(field: &Field<'_>, route: &str, seen: &mut Seen) -> Option<Vec<HttpTool>> {
+/// The route that tools are on.
+#[derive(Clone, Copy)]
+struct Place<'r> {
+    route: &'r str,
+    upstream: &'r str,
+}
+
+fn tools(field: &Field<'_>, place: Place<'_>, seen: &mut Seen) -> Option<Vec<HttpTool>> {
     let mut templates: HashMap<Method, matchit::Router<()>> = HashMap::new();
     let mut tools = Vec::new();
     let mut whole = true;
     for entry in field.filled_list()? {
-        match tool(&entry, route, seen, &mut templates) {
+        match tool(&entry, place, seen, &mut templates) {
             Some(tool) => tools.push(tool),
             None => whole = false,
         }
@@ -194,14 +207,14 @@ fn tools(field: &Field<'_>, route: &str, seen: &mut Seen) -> Option<Vec<HttpTool
 
 fn tool(
     field: &Field<'_>,
-    route: &str,
+    place: Place<'_>,
     seen: &mut Seen,
     templates: &mut HashMap<Method, matchit::Router<()>>,
 ) -> Option<HttpTool> {
     let mut fields = field.map()?;
     let tool_field = fields.optional("tool");
     let tool = match &tool_field {
-        Some(field) => tool_name(field, route, seen).map(Some),
+        Some(field) => tool_name(field, place.route, seen).map(Some),
         None => Some(None),
     };
     let method = fields.required("method").and_then(|f| f.choice(&METHODS));
@@ -221,10 +234,30 @@ fn tool(
             "the tool is named twice: by `tool` and by `{tool}` in the path",
             "remove `tool`, or call the parameter otherwise",
         ),
-        _ => return Some(HttpTool { tool, method, path }),
+        _ => {
+            if by_path {
+                let path_field = path_field.as_ref().unwrap_or(field);
+                only_open_path(path_field, place.upstream, seen);
+            }
+            return Some(HttpTool { tool, method, path });
+        }
     };
     field.error(fault.0, fault.1);
     None
+}
+
+/// An approval names upstream, tool and arguments: a second path to the same would be open to it as well.
+fn only_open_path(field: &Field<'_>, upstream: &str, seen: &mut Seen) {
+    if let Some(first) = seen.open.insert(upstream.to_owned(), field.spot()) {
+        field.report(
+            field
+                .problem(format!(
+                    "two paths to the upstream `{upstream}` name their tools by `{{tool}}`"
+                ))
+                .help("keep one of them: an approval is for one method and path")
+                .related(first.1, "first here"),
+        );
+    }
 }
 
 fn tool_name(field: &Field<'_>, route: &str, seen: &mut Seen) -> Option<ToolName> {
