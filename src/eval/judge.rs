@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::snapshot::{Difference, Free, Row, Snapshot, Table};
-use super::sql::{Bindings, Sql, is_true, json, plain};
+use super::sql::{Bindings, Sql, Steps, is_true, json, plain};
 use crate::source::Spot;
 use crate::store::sql::SqlError;
 use crate::store::sql::sqlite::{connect, prove_read_only};
@@ -111,6 +111,7 @@ impl Grade {
 /// A connection that was proved unable to write.
 pub struct Judge {
     connection: Connection,
+    steps: Steps,
 }
 
 impl Judge {
@@ -119,9 +120,14 @@ impl Judge {
     /// # Errors
     /// [`SqlError::Writable`] if it can: nothing may be graded with it.
     pub fn open(connect: &Connect, path: &Path) -> Result<Self, SqlError> {
-        let connection = connect(path)?;
-        prove_read_only(&connection, &path.display().to_string())?;
-        Ok(Self { connection })
+        let mut connection = connect(path)?;
+        let shown = path.display().to_string();
+        prove_read_only(&connection, &shown)?;
+        let steps = Steps::bound(&mut connection).map_err(|error| SqlError::Open {
+            database: shown,
+            cause: plain(&error),
+        })?;
+        Ok(Self { connection, steps })
     }
 
     /// To check statements on.
@@ -233,6 +239,7 @@ impl Judge {
         &self,
         read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, SqlError> {
+        self.steps.renew();
         read(&self.connection).map_err(|error| SqlError::Run {
             cause: plain(&error),
         })

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod desk;
 #[cfg(test)]
+mod hostile;
+#[cfg(test)]
 mod refund;
 #[cfg(test)]
 mod support;
