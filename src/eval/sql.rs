@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
+use data_encoding::HEXLOWER;
 use rusqlite::types::{Value as SqlValue, ValueRef};
 use rusqlite::{Batch, Connection, ErrorCode, Rows, Statement};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::source::{Problem, Problems, SourceFile, Spot};
 
@@ -231,7 +232,7 @@ impl Bindings {
         let mut statement = on.prepare_cached(&sql.text)?;
         let mut rows = self.query(&mut statement)?;
         match rows.next()? {
-            Some(row) => Ok(Some(json(row.get_ref(0)?))),
+            Some(row) => Ok(Some(to_json(row.get_ref(0)?))),
             None => Ok(None),
         }
     }
@@ -248,17 +249,18 @@ impl Bindings {
     }
 }
 
-/// A value of the database as JSON. A blob is an object with its hex.
-pub fn json(value: ValueRef<'_>) -> Value {
+/// A value of the database as JSON. What JSON cannot say is an object, so that no two values are alike.
+pub fn to_json(value: ValueRef<'_>) -> Value {
     match value {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(number) => number.into(),
         ValueRef::Real(number) => serde_json::Number::from_f64(number)
-            .map_or_else(|| Value::String(number.to_string()), Value::Number),
-        ValueRef::Text(text) => String::from_utf8_lossy(text).into(),
-        ValueRef::Blob(bytes) => {
-            serde_json::json!({"blob": data_encoding::HEXLOWER.encode(bytes)})
-        }
+            .map_or_else(|| json!({"real": number.to_string()}), Value::Number),
+        ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
+            Ok(text) => text.into(),
+            Err(_) => json!({"text": HEXLOWER.encode(bytes)}),
+        },
+        ValueRef::Blob(bytes) => json!({"blob": HEXLOWER.encode(bytes)}),
     }
 }
 
@@ -360,5 +362,19 @@ mod tests {
         );
         assert_eq!(first("SELECT :nobody"), Some(Value::Null));
         assert_eq!(first("SELECT 1 WHERE :c = 'u'"), None);
+    }
+
+    #[test]
+    fn values_that_print_alike_are_told_apart() {
+        let on = Connection::open_in_memory().unwrap();
+        let first = |text: &str| Bindings::default().first(&on, &sql(text)).unwrap();
+        for (one, other) in [
+            ("CAST(x'ff' AS TEXT)", "CAST(x'fe' AS TEXT)"),
+            ("9e999", "'inf'"),
+            ("x'ff'", "'{\"blob\":\"ff\"}'"),
+        ] {
+            let [one, other] = [one, other].map(|value| first(&format!("SELECT {value}")));
+            assert_ne!(one, other);
+        }
     }
 }
