@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod desk;
 #[cfg(test)]
+mod ends;
+#[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod refund;
