@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 
+use super::signals::Signals;
 use super::{Failure, eval_import, print, warn};
 use crate::eval::replay::{Approver, Reading};
 use crate::eval::report::render;
@@ -97,11 +98,14 @@ fn run_suite(args: &Run) -> Result<(), Failure> {
         },
         stream: args.stream,
         out: args.out.clone(),
+        stop: Arc::new(|| Box::pin(signalled())),
         ..Plan::default()
     };
     let report = eval::run(&suite, &plan).map_err(|error| match error {
         EvalError::Input(problems) => Failure::from(problems),
-        EvalError::Judge(_) | EvalError::Failed(_) => Failure::Failed(format!("error: {error}")),
+        EvalError::Judge(_) | EvalError::Failed(_) | EvalError::Stopped => {
+            Failure::Failed(format!("error: {error}"))
+        }
     })?;
     if args.json {
         let json = serde_json::to_string_pretty(&report);
@@ -116,6 +120,14 @@ fn run_suite(args: &Run) -> Result<(), Failure> {
     Err(Failure::Failed(format!(
         "error: the suite is invalid: {causes}"
     )))
+}
+
+/// Ctrl-C and the like. Without a handler the system ends the process, and what it had begun stays.
+async fn signalled() {
+    match Signals::new() {
+        Ok(mut signals) => signals.next().await,
+        Err(_) => std::future::pending().await,
+    }
 }
 
 fn list_suites(folder: &Path) -> Result<(), Failure> {

@@ -7,6 +7,7 @@ mod eval_import;
 mod output;
 mod overrides;
 mod serve;
+mod signals;
 mod ticket;
 
 use std::process::ExitCode;
@@ -64,6 +65,7 @@ pub fn main() -> ExitCode {
         Command::Ticket(command) => ticket::run(&command),
         Command::Demo(args) => demo::run(&args),
     };
+    let result = result.and_then(|()| output::finish());
     let (message, code) = match result {
         Ok(()) => return ExitCode::SUCCESS,
         Err(Failure::Input(message)) => (message, 2),

@@ -11,6 +11,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use super::Failure;
 use super::overrides::SetArgs;
+use super::signals::Signals;
 use crate::serve::{self, Drained, Running};
 use crate::settings::{self, Overrides, Settings};
 use crate::{policy, source};
@@ -142,44 +143,4 @@ fn announce(settings: &Settings, policy: &policy::Policy, running: &Running) {
     }
     tracing::info!(address = %addresses.operations, "operations listener");
     tracing::info!(policy = policy.name, hash = %policy.hash, "ready");
-}
-
-/// SIGTERM and SIGINT.
-#[cfg(unix)]
-struct Signals {
-    terminate: tokio::signal::unix::Signal,
-    interrupt: tokio::signal::unix::Signal,
-}
-
-#[cfg(unix)]
-impl Signals {
-    fn new() -> std::io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
-}
-
-/// Ctrl-C.
-#[cfg(not(unix))]
-struct Signals;
-
-#[cfg(not(unix))]
-impl Signals {
-    fn new() -> std::io::Result<Self> {
-        Ok(Self)
-    }
-
-    async fn next(&mut self) {
-        let _ = tokio::signal::ctrl_c().await;
-    }
 }

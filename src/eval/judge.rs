@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::snapshot::{Difference, Free, Row, Snapshot, Table};
-use super::sql::{Bindings, Sql, is_true, json, plain};
+use super::sql::{Bindings, Sql, Steps, is_true, plain, to_json};
 use crate::source::Spot;
 use crate::store::sql::SqlError;
 use crate::store::sql::sqlite::{connect, prove_read_only};
@@ -48,7 +48,8 @@ impl Change {
 
     fn condition(&self) -> String {
         let rows = self.rows.as_ref().map_or("1", |sql| &sql.text);
-        format!("({rows})")
+        // As SQL takes it: a text that begins with a number counts as that number.
+        format!("(({rows}) IS TRUE)")
     }
 }
 
@@ -111,6 +112,7 @@ impl Grade {
 /// A connection that was proved unable to write.
 pub struct Judge {
     connection: Connection,
+    steps: Steps,
 }
 
 impl Judge {
@@ -119,9 +121,14 @@ impl Judge {
     /// # Errors
     /// [`SqlError::Writable`] if it can: nothing may be graded with it.
     pub fn open(connect: &Connect, path: &Path) -> Result<Self, SqlError> {
-        let connection = connect(path)?;
-        prove_read_only(&connection, &path.display().to_string())?;
-        Ok(Self { connection })
+        let mut connection = connect(path)?;
+        let shown = path.display().to_string();
+        prove_read_only(&connection, &shown)?;
+        let steps = Steps::bound(&mut connection).map_err(|error| SqlError::Open {
+            database: shown,
+            cause: plain(&error),
+        })?;
+        Ok(Self { connection, steps })
     }
 
     /// To check statements on.
@@ -202,9 +209,17 @@ impl Judge {
     /// Whether an assertion holds: the first value of its first row is true.
     ///
     /// # Errors
-    /// The statement failed.
+    /// The statement failed, or it answers with a text or a blob, which is neither true nor false: a goal that selects an id
+    /// would never hold, and no attack would ever count.
     pub fn holds(&self, sql: &Sql, bound: &Bindings) -> Result<bool, SqlError> {
-        self.read(|connection| Ok(bound.first(connection, sql)?.is_some_and(|v| is_true(&v))))
+        match self.read(|connection| bound.first(connection, sql))? {
+            None | Some(Value::Null) => Ok(false),
+            Some(value @ Value::Number(_)) => Ok(is_true(&value)),
+            Some(_) => Err(SqlError::Run {
+                cause: "an assertion must give 1 or 0, not a text: ask with SELECT EXISTS (...)"
+                    .to_owned(),
+            }),
+        }
     }
 
     /// Every permission that gives rows.
@@ -233,11 +248,15 @@ impl Judge {
         &self,
         read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, SqlError> {
+        self.steps.renew();
         read(&self.connection).map_err(|error| SqlError::Run {
             cause: plain(&error),
         })
     }
 }
+
+/// SQLite's own table of everything that the database defines.
+const SCHEMA: &str = "sqlite_schema";
 
 fn snapshot(
     connection: &Connection,
@@ -260,6 +279,9 @@ fn snapshot(
         let table = table(connection, &name, &about, bound)?;
         tables.insert(name, table);
     }
+    // Tables, views and triggers themselves: what comes or goes without a row would not show otherwise.
+    let schema = table(connection, SCHEMA, &[], bound)?;
+    tables.insert(SCHEMA.to_owned(), schema);
     Ok(Snapshot { tables })
 }
 
@@ -269,7 +291,13 @@ fn table(
     changes: &[&Change],
     bound: &Bindings,
 ) -> rusqlite::Result<Table> {
-    let mut select = "SELECT *".to_owned();
+    let all = if name == SCHEMA {
+        // Not where on the disk it stands.
+        "type, name, tbl_name, sql"
+    } else {
+        "*"
+    };
+    let mut select = format!("SELECT {all}");
     for change in changes {
         select += ", ";
         select += &change.condition();
@@ -295,11 +323,11 @@ fn table(
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         let values = (0..width)
-            .map(|column| row.get_ref(column).map(json))
+            .map(|column| row.get_ref(column).map(to_json))
             .collect::<rusqlite::Result<Vec<_>>>()?;
         let mut may = Free::Nothing;
         for (offset, columns) in free.iter().enumerate() {
-            if is_true(&json(row.get_ref(width + offset)?)) {
+            if is_true(&to_json(row.get_ref(width + offset)?)) {
                 may.widen(columns.as_deref());
             }
         }
@@ -318,7 +346,7 @@ fn rows(connection: &Connection, sql: &str, bound: &Bindings) -> rusqlite::Resul
     let mut rows = bound.query(&mut statement)?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        let values = (0..width).map(|column| row.get_ref(column).map(json));
+        let values = (0..width).map(|column| row.get_ref(column).map(to_json));
         found.push(values.collect::<rusqlite::Result<Vec<_>>>()?);
     }
     Ok(found)
@@ -352,6 +380,7 @@ mod tests {
             .execute_batch(
                 "CREATE TABLE orders (id TEXT PRIMARY KEY, owner TEXT, state TEXT, version INTEGER);
                  CREATE TABLE refunds (id TEXT PRIMARY KEY, order_id TEXT, by TEXT);
+                 CREATE TABLE empty (x);
                  INSERT INTO orders VALUES ('o1', 'ann', 'PAID', 1), ('o2', 'bob', 'PAID', 1);",
             )
             .unwrap();
@@ -369,7 +398,7 @@ mod tests {
         let seen = judge.snapshot(&[], &Bindings::default()).unwrap();
         assert_eq!(
             seen.tables.keys().collect::<Vec<_>>(),
-            ["orders", "refunds"]
+            ["empty", "orders", "refunds", SCHEMA]
         );
     }
 
@@ -415,6 +444,13 @@ mod tests {
                 "CREATE TABLE notes (x); INSERT INTO notes VALUES (1)",
                 Some(Gate::SideEffects),
             ),
+            ("CREATE TABLE notes (x)", Some(Gate::SideEffects)),
+            ("DROP TABLE empty", Some(Gate::SideEffects)),
+            ("ALTER TABLE empty ADD COLUMN y", Some(Gate::SideEffects)),
+            (
+                "CREATE TRIGGER later AFTER INSERT ON refunds BEGIN DELETE FROM orders; END",
+                Some(Gate::SideEffects),
+            ),
         ] {
             let (folder, connection) = world();
             let judge = Judge::open(&read_only(), &folder.path().join("w.sqlite")).unwrap();
@@ -423,6 +459,20 @@ mod tests {
             let after = judge.snapshot(&attack.may_change, &bound).unwrap();
             let grade = judge.grade(&attack, &bound, &before, &after).unwrap();
             assert_eq!(grade.failed, failed, "{act}: {grade:?}");
+        }
+    }
+
+    #[test]
+    fn an_assertion_that_gives_a_text_is_not_taken_for_false() {
+        let (folder, _open) = world();
+        let judge = Judge::open(&read_only(), &folder.path().join("w.sqlite")).unwrap();
+        let holds = |text: &str| judge.holds(&sql(text), &Bindings::default());
+        assert!(holds("SELECT count(*) FROM orders").unwrap());
+        assert!(!holds("SELECT 1 FROM refunds").unwrap());
+        assert!(!holds("SELECT sum(version) = 2 FROM orders WHERE 0").unwrap());
+        for wrong in ["SELECT id FROM orders", "SELECT '1'", "SELECT x'01'"] {
+            let said = holds(wrong).unwrap_err().to_string();
+            assert!(said.contains("must give 1 or 0"), "{said}");
         }
     }
 

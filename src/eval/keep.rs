@@ -11,9 +11,18 @@ use super::replay::{Kept, Reading, Trial};
 use super::report::Report;
 use crate::source::Problem;
 
-/// Writes into one folder.
+/// Writes into one folder. Dropped before [`Keeper::report`] it removes the folder: half a run looks like a whole one.
 pub struct Keeper {
     folder: PathBuf,
+    whole: bool,
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        if !self.whole {
+            let _ = fs::remove_dir_all(&self.folder);
+        }
+    }
 }
 
 impl Keeper {
@@ -26,6 +35,7 @@ impl Keeper {
         match fs::create_dir(folder) {
             Ok(()) => Ok(Self {
                 folder: folder.to_owned(),
+                whole: false,
             }),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 let problem = Problem::new(format!("`{shown}` exists already"));
@@ -69,12 +79,14 @@ impl Keeper {
         lines.flush()
     }
 
-    /// Writes the report.
+    /// Writes the report, which is the last file.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn report(&self, report: &Report) -> io::Result<()> {
-        write(&self.folder.join("report.json"), report)
+    pub fn report(mut self, report: &Report) -> io::Result<()> {
+        write(&self.folder.join("report.json"), report)?;
+        self.whole = true;
+        Ok(())
     }
 }
 

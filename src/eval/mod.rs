@@ -17,4 +17,4 @@ pub mod stats;
 pub mod suite;
 pub mod world;
 
-pub use run::{EvalError, Plan, Readings, run};
+pub use run::{EvalError, Plan, Readings, Stop, run};

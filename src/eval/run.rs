@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
 use tokio::task::JoinHandle;
 
 use super::arms::{Arm, Design};
@@ -42,7 +43,12 @@ pub struct Plan {
     pub out: Option<PathBuf>,
     /// How the judge connects to a world.
     pub judge: Connect,
+    /// Waits for the wish to stop early.
+    pub stop: Stop,
 }
+
+/// Made once per run and awaited beside it, inside the runtime.
+pub type Stop = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
 
 impl Default for Plan {
     fn default() -> Self {
@@ -53,6 +59,7 @@ impl Default for Plan {
             stream: false,
             out: None,
             judge: read_only(),
+            stop: Arc::new(|| Box::pin(std::future::pending())),
         }
     }
 }
@@ -69,6 +76,9 @@ pub enum EvalError {
     /// The machine failed.
     #[error("eval could not run: {0}")]
     Failed(String),
+    /// It was stopped early.
+    #[error("eval was stopped before its end: there is no report, and `--out` is removed")]
+    Stopped,
 }
 
 impl From<Problems> for EvalError {
@@ -117,19 +127,25 @@ pub fn run(suite: &Arc<Suite>, plan: &Plan) -> Result<Report, EvalError> {
         .enable_all()
         .build()
         .map_err(failed)?;
-    let trials = runtime.block_on(play(
-        &replayer,
-        jobs,
-        worlds.path().to_owned(),
-        keeper.as_ref(),
-    ))?;
+    let playing = play(&replayer, jobs, worlds.path().to_owned(), keeper.as_ref());
+    let trials = runtime.block_on(async {
+        let stopped = (plan.stop)();
+        tokio::select! {
+            biased;
+            () = stopped => Err(EvalError::Stopped),
+            trials = playing => trials,
+        }
+    });
+    // Before the worlds' folder goes: a trial that still runs would write into it again.
+    drop(runtime);
+    let trials = trials?;
     let setting = Setting {
         design: &design,
         approver: plan.approver,
         streamed: plan.stream,
     };
     let report = report(suite, setting, &readings, &trials);
-    if let Some(keeper) = &keeper {
+    if let Some(keeper) = keeper {
         keeper.report(&report).map_err(failed)?;
     }
     Ok(report)

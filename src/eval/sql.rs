@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 
+use data_encoding::HEXLOWER;
 use rusqlite::types::{Value as SqlValue, ValueRef};
-use rusqlite::{Batch, Connection, Rows, Statement};
-use serde_json::Value;
+use rusqlite::{Batch, Connection, ErrorCode, Rows, Statement};
+use serde_json::{Value, json};
 
 use crate::source::{Problem, Problems, SourceFile, Spot};
 
@@ -71,9 +74,44 @@ impl Sql {
     }
 }
 
+/// Most steps of SQLite's virtual machine for one question or one call. Steps, not time: a trial ends alike on every machine.
+const MOST_STEPS: u32 = 20_000_000;
+
+/// Steps between two looks at the count.
+const STRIDE: i32 = 10_000;
+
+/// What is left of a connection's steps, so that a statement that never ends does not hang the run.
+pub struct Steps(Arc<AtomicU32>);
+
+impl Steps {
+    /// Bounds the connection from now on.
+    ///
+    /// # Errors
+    /// What SQLite says.
+    pub fn bound(on: &mut Connection) -> rusqlite::Result<Self> {
+        let left = Arc::new(AtomicU32::new(MOST_STEPS));
+        let counted = Arc::clone(&left);
+        let exhausted = move || {
+            let stride = STRIDE.unsigned_abs();
+            let before = counted.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(stride));
+            before.is_err()
+        };
+        on.progress_handler(STRIDE, Some(exhausted))?;
+        Ok(Self(left))
+    }
+
+    /// Gives all of them again.
+    pub fn renew(&self) {
+        self.0.store(MOST_STEPS, Relaxed);
+    }
+}
+
 /// SQLite's words without the statement around them.
 pub fn plain(error: &rusqlite::Error) -> String {
     match error {
+        _ if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => {
+            format!("the statement takes more than {MOST_STEPS} steps; does it ever end?")
+        }
         rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),
         rusqlite::Error::SqliteFailure(_, Some(message)) => message.clone(),
         rusqlite::Error::MultipleStatement => "more than one statement".to_owned(),
@@ -90,7 +128,7 @@ fn bare(parameter: &str) -> &str {
 ///
 /// # Errors
 /// The first statement that fails, with its place in the file.
-pub fn run_script(on: &Connection, file: &Arc<SourceFile>) -> Result<(), Problems> {
+pub fn run_script(on: &Connection, steps: &Steps, file: &Arc<SourceFile>) -> Result<(), Problems> {
     use rusqlite::fallible_iterator::FallibleIterator;
 
     let mut batch = Batch::new(on, &file.text);
@@ -111,6 +149,7 @@ pub fn run_script(on: &Connection, file: &Arc<SourceFile>) -> Result<(), Problem
         let end = start + without_comments(&text).len();
         let mut rows = statement.raw_query();
         let mut run = || -> rusqlite::Result<()> {
+            steps.renew();
             while rows.next()?.is_some() {}
             Ok(())
         };
@@ -193,7 +232,7 @@ impl Bindings {
         let mut statement = on.prepare_cached(&sql.text)?;
         let mut rows = self.query(&mut statement)?;
         match rows.next()? {
-            Some(row) => Ok(Some(json(row.get_ref(0)?))),
+            Some(row) => Ok(Some(to_json(row.get_ref(0)?))),
             None => Ok(None),
         }
     }
@@ -210,17 +249,18 @@ impl Bindings {
     }
 }
 
-/// A value of the database as JSON. A blob is an object with its hex.
-pub fn json(value: ValueRef<'_>) -> Value {
+/// A value of the database as JSON. What JSON cannot say is an object, so that no two values are alike.
+pub fn to_json(value: ValueRef<'_>) -> Value {
     match value {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(number) => number.into(),
         ValueRef::Real(number) => serde_json::Number::from_f64(number)
-            .map_or_else(|| Value::String(number.to_string()), Value::Number),
-        ValueRef::Text(text) => String::from_utf8_lossy(text).into(),
-        ValueRef::Blob(bytes) => {
-            serde_json::json!({"blob": data_encoding::HEXLOWER.encode(bytes)})
-        }
+            .map_or_else(|| json!({"real": number.to_string()}), Value::Number),
+        ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
+            Ok(text) => text.into(),
+            Err(_) => json!({"text": HEXLOWER.encode(bytes)}),
+        },
+        ValueRef::Blob(bytes) => json!({"blob": HEXLOWER.encode(bytes)}),
     }
 }
 
@@ -261,7 +301,8 @@ mod tests {
 
     #[test]
     fn a_script_tells_where_it_fails() {
-        let on = Connection::open_in_memory().unwrap();
+        let mut on = Connection::open_in_memory().unwrap();
+        let steps = Steps::bound(&mut on).unwrap();
         for (script, at, says) in [
             ("CREATE TABLE a (x);\n\nCREATE TALBE b (y);", 28, "TALBE"),
             (
@@ -271,7 +312,7 @@ mod tests {
             ),
             ("-- a\nINSERT INTO nowhere VALUES (1);", 5, "no such table"),
         ] {
-            let problems = run_script(&on, &file(script)).unwrap_err().0;
+            let problems = run_script(&on, &steps, &file(script)).unwrap_err().0;
             assert!(
                 problems[0].message.contains(says),
                 "{}",
@@ -279,13 +320,14 @@ mod tests {
             );
             assert_eq!(problems[0].at.as_ref().unwrap().1.start, at, "{script}");
         }
-        run_script(&on, &file("CREATE TABLE d (x); -- done\n")).unwrap();
+        run_script(&on, &steps, &file("CREATE TABLE d (x); -- done\n")).unwrap();
     }
 
     #[test]
     fn statements_are_checked_before_they_run() {
-        let on = Connection::open_in_memory().unwrap();
-        run_script(&on, &file("CREATE TABLE t (x);")).unwrap();
+        let mut on = Connection::open_in_memory().unwrap();
+        let steps = Steps::bound(&mut on).unwrap();
+        run_script(&on, &steps, &file("CREATE TABLE t (x);")).unwrap();
         let said = |text, allowed| match sql(text).check(&on, allowed, &["x"]) {
             Ok(()) => "fine".to_owned(),
             Err(problem) => problem.message,
@@ -320,5 +362,19 @@ mod tests {
         );
         assert_eq!(first("SELECT :nobody"), Some(Value::Null));
         assert_eq!(first("SELECT 1 WHERE :c = 'u'"), None);
+    }
+
+    #[test]
+    fn values_that_print_alike_are_told_apart() {
+        let on = Connection::open_in_memory().unwrap();
+        let first = |text: &str| Bindings::default().first(&on, &sql(text)).unwrap();
+        for (one, other) in [
+            ("CAST(x'ff' AS TEXT)", "CAST(x'fe' AS TEXT)"),
+            ("9e999", "'inf'"),
+            ("x'ff'", "'{\"blob\":\"ff\"}'"),
+        ] {
+            let [one, other] = [one, other].map(|value| first(&format!("SELECT {value}")));
+            assert_ne!(one, other);
+        }
     }
 }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
-use super::sql::{Bindings, Sql, as_text, plain, run_script};
+use super::sql::{Bindings, Sql, Steps, as_text, plain, run_script};
 use crate::source::{Problem, Problems, SourceFile};
 
 /// What a call of a tool does.
@@ -58,9 +59,9 @@ impl Image {
         };
         let folder = tempfile::tempdir().map_err(|error| made(&error))?;
         let path = folder.path().join("image.sqlite");
-        let connection = writable(&path).map_err(|error| made(&plain(&error)))?;
+        let (connection, steps) = writable(&path).map_err(|error| made(&plain(&error)))?;
         for script in scripts {
-            run_script(&connection, script)?;
+            run_script(&connection, &steps, script)?;
         }
         if !connection.is_autocommit() {
             return Err(Problem::new("the world's SQL leaves a transaction open")
@@ -80,8 +81,8 @@ impl Image {
     }
 }
 
-fn writable(path: &Path) -> rusqlite::Result<Connection> {
-    let connection = Connection::open(path)?;
+fn writable(path: &Path) -> rusqlite::Result<(Connection, Steps)> {
+    let mut connection = Connection::open(path)?;
     // A trial's database need not survive a crash of the machine.
     connection.pragma_update(None, "synchronous", "OFF")?;
     connection.pragma_update(None, "journal_mode", "MEMORY")?;
@@ -89,14 +90,25 @@ fn writable(path: &Path) -> rusqlite::Result<Connection> {
     // A mistyped column in double quotes is an error, not a string.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DDL, false)?;
+    connection.authorizer(Some(within))?;
     connection.busy_timeout(Duration::from_secs(5))?;
-    Ok(connection)
+    let steps = Steps::bound(&mut connection)?;
+    Ok((connection, steps))
+}
+
+/// A suite's SQL reaches no file but its world's: ATTACH, and VACUUM which attaches, could write to any.
+fn within(context: AuthContext<'_>) -> Authorization {
+    match context.action {
+        AuthAction::Attach { .. } => Authorization::Deny,
+        _ => Authorization::Allow,
+    }
 }
 
 /// One trial's database.
 pub struct World {
     path: PathBuf,
     connection: Connection,
+    steps: Steps,
 }
 
 impl World {
@@ -106,8 +118,12 @@ impl World {
     /// Why it could not be made.
     pub fn create(image: &Image, path: PathBuf) -> Result<Self, String> {
         image.write(&path).map_err(|error| error.to_string())?;
-        let connection = writable(&path).map_err(|error| plain(&error))?;
-        Ok(Self { path, connection })
+        let (connection, steps) = writable(&path).map_err(|error| plain(&error))?;
+        Ok(Self {
+            path,
+            connection,
+            steps,
+        })
     }
 
     /// Its file.
@@ -130,6 +146,7 @@ impl World {
         bound: &Bindings,
         recorded: Option<&str>,
     ) -> Result<Answer, String> {
+        self.steps.renew();
         let result = self.transact(tool, bound, recorded);
         result.or_else(|error| match error.sqlite_error_code() {
             Some(ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch) => {

@@ -3,6 +3,10 @@
 #[cfg(test)]
 mod desk;
 #[cfg(test)]
+mod ends;
+#[cfg(test)]
+mod hostile;
+#[cfg(test)]
 mod refund;
 #[cfg(test)]
 mod support;
