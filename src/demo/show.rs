@@ -39,6 +39,9 @@ pub(super) fn scene(
     verdicts: &[String],
 ) {
     print(&format!("{number}. {}", scene.title));
+    if let Some(planted) = scene.planted {
+        print(&format!("   shop      {planted}"));
+    }
     print(&format!("   user      {}", scene.user));
     for happening in happenings {
         match happening {
@@ -66,7 +69,7 @@ pub(super) fn verdicts(print: Print<'_>, lines: &[String]) {
         if let Some(line) = equal.first() {
             let times = match equal.len() {
                 1 => String::new(),
-                many => format!(" ({many} texts)"),
+                many => format!(" ({many} parts of the answer)"),
             };
             print(&format!("   guard     {line}{times}"));
         }
