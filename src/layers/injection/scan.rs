@@ -4,11 +4,12 @@
 //! and hostile text stays linear. The score of a window is the noisy-or of its families, 1 − Π(1 − wᵢ), the heaviest rule of
 //! each family counting once: a long document does not add up to an alarm.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use data_encoding::{BASE64_NOPAD, BASE64URL_NOPAD};
-use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+use regex::bytes::{Regex, RegexBuilder};
 
 use super::quotation;
 use super::rules::{Family, Rule, WEAK_CAP, expand, rules};
@@ -21,9 +22,8 @@ const AFTER: usize = 320;
 /// Phrases whose starts are this close, in bytes of the original, speak for each other.
 const NEAR: usize = 700;
 
-/// Compiled size of one pattern, and of all together.
+/// Compiled size of one pattern.
 const PATTERN_SIZE: usize = 1 << 20;
-const SET_SIZE: usize = 32 << 20;
 
 /// Shortest run of base64 that is decoded.
 const ENCODED: usize = 24;
@@ -66,8 +66,21 @@ pub struct Place {
 #[derive(Debug)]
 pub struct Scanner {
     anchors: AhoCorasick,
-    set: RegexSet,
+    /// For each anchor, the rules that it stands for.
+    anchored: Vec<Candidates>,
+    /// Rules without anchors: looked for near any.
+    weak: Candidates,
     rules: Vec<(Regex, &'static Rule)>,
+}
+
+/// Rules by index, one bit each.
+type Candidates = u128;
+
+/// A part of the view, and the rules that can match there.
+#[derive(Debug)]
+struct Region {
+    range: Range<usize>,
+    rules: Candidates,
 }
 
 impl Scanner {
@@ -78,33 +91,34 @@ impl Scanner {
     pub fn new() -> Result<Self, String> {
         let failed =
             |error: &dyn std::fmt::Display| format!("an injection rule does not compile: {error}");
-        let mut patterns = Vec::new();
         let mut compiled = Vec::new();
-        let mut anchors: Vec<&str> = Vec::new();
-        for rule in rules() {
-            let pattern = expand(rule.pattern);
-            let regex = RegexBuilder::new(&pattern)
+        let mut anchors: BTreeMap<&str, Candidates> = BTreeMap::new();
+        let mut weak = 0;
+        for (index, rule) in rules().enumerate() {
+            let regex = RegexBuilder::new(&expand(rule.pattern))
                 .unicode(false)
                 .size_limit(PATTERN_SIZE)
                 .build()
                 .map_err(|error| failed(&error))?;
-            patterns.push(pattern);
             compiled.push((regex, rule));
-            anchors.extend(rule.anchors);
+            let bit = u32::try_from(index)
+                .ok()
+                .and_then(|index| Candidates::checked_shl(1, index))
+                .ok_or("there are more injection rules than bits for them")?;
+            for anchor in rule.anchors {
+                *anchors.entry(anchor).or_default() |= bit;
+            }
+            if rule.anchors.is_empty() {
+                weak |= bit;
+            }
         }
-        anchors.sort_unstable();
-        anchors.dedup();
         Ok(Self {
             anchors: AhoCorasick::builder()
                 .kind(Some(AhoCorasickKind::DFA))
-                .build(anchors)
+                .build(anchors.keys())
                 .map_err(|error| failed(&error))?,
-            set: RegexSetBuilder::new(patterns)
-                .unicode(false)
-                .size_limit(SET_SIZE)
-                .dfa_size_limit(SET_SIZE)
-                .build()
-                .map_err(|error| failed(&error))?,
+            anchored: anchors.into_values().collect(),
+            weak,
             rules: compiled,
         })
     }
@@ -136,13 +150,14 @@ impl Scanner {
     fn plain(&self, text: &str) -> Vec<Hit> {
         let view = View::new(text);
         let mut hits = Vec::new();
-        for region in self.regions(view.bytes()) {
-            let near = view.bytes().get(..region.end).unwrap_or_default();
-            for index in &self.set.matches_at(near, region.start) {
-                let Some((regex, rule)) = self.rules.get(index) else {
+        for Region { range, rules } in self.regions(view.bytes()) {
+            let near = view.bytes().get(..range.end).unwrap_or_default();
+            // One by one: all of them as one automaton need a new state at nearly every byte of hostile text.
+            for (index, (regex, rule)) in self.rules.iter().enumerate() {
+                if (rules >> index) & 1 == 0 {
                     continue;
-                };
-                let mut from = region.start;
+                }
+                let mut from = range.start;
                 while let Some(found) = regex.find_at(near, from) {
                     let span = on_characters(text, &view.original(&found.range()));
                     hits.push(Hit {
@@ -161,18 +176,26 @@ impl Scanner {
         hits
     }
 
-    /// Windows around the anchors, joined where they meet.
-    fn regions(&self, view: &[u8]) -> Vec<Range<usize>> {
-        let mut regions: Vec<Range<usize>> = Vec::new();
-        for anchor in self.anchors.find_iter(view) {
+    /// Windows around the anchors, joined where they meet, each with the rules of its anchors.
+    fn regions(&self, view: &[u8]) -> Vec<Region> {
+        let mut regions: Vec<Region> = Vec::new();
+        for anchor in self.anchors.find_overlapping_iter(view) {
             if !is_word(view, &(anchor.start()..anchor.end())) {
                 continue;
             }
             let start = anchor.start().saturating_sub(BEFORE);
             let end = (anchor.end() + AFTER).min(view.len());
+            let rules = self.anchored.get(anchor.pattern().as_usize());
+            let rules = rules.copied().unwrap_or_default() | self.weak;
             match regions.last_mut() {
-                Some(last) if start <= last.end => last.end = end,
-                _ => regions.push(start..end),
+                Some(last) if start <= last.range.end => {
+                    last.range.end = last.range.end.max(end);
+                    last.rules |= rules;
+                }
+                _ => regions.push(Region {
+                    range: start..end,
+                    rules,
+                }),
             }
         }
         regions
