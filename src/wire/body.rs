@@ -101,14 +101,15 @@ impl Decoder {
         Self(encodings.0.iter().rev().copied().map(Stage::new).collect())
     }
 
-    /// Takes a piece and gives everything that it holds, at most `room` bytes at any stage.
+    /// Takes a piece and gives everything that it holds, at most `room` bytes, and about as many between two encodings.
     ///
     /// # Errors
     /// [`BodyError::TooLarge`], [`BodyError::BadEncoding`].
     pub fn push(&mut self, piece: Bytes, room: usize) -> Result<Bytes, BodyError> {
         let mut bytes = piece;
         for stage in &mut self.0 {
-            bytes = stage.push(&bytes, room)?;
+            // The end of an inner encoding takes room that the plain bytes have no more.
+            bytes = stage.push(&bytes, room.saturating_add(SCRATCH))?;
         }
         if bytes.len() > room {
             return Err(BodyError::TooLarge(room));
@@ -381,6 +382,18 @@ mod tests {
             let cut = ((sent.len() as f64 * cut) as usize).max(1);
             let got = decode(&encodings(name).unwrap(), std::iter::once(sent[..cut].to_vec()), 4096);
             prop_assert_eq!(got, Err(BodyError::BadEncoding));
+        }
+    }
+
+    #[test]
+    fn a_body_as_long_as_the_limit_fits_in_two_encodings() {
+        let plain = b"all work and no play ".repeat(3);
+        let sent = encode("zstd", &encode("gzip", &plain));
+        let limit = plain.len().max(sent.len());
+        for (limit, fits) in [(limit, true), (plain.len() - 1, false)] {
+            let pieces = sent.chunks(1).map(<[u8]>::to_vec);
+            let got = decode(&encodings("gzip, zstd").unwrap(), pieces, limit);
+            assert_eq!(got.is_ok_and(|got| got == plain), fits);
         }
     }
 

@@ -50,6 +50,11 @@ const PAGE: [&str; 34] = [
     "ul",
 ];
 
+/// Tags inside a sentence, which end no paragraph.
+const INLINE: [&str; 14] = [
+    "a", "b", "code", "em", "font", "i", "mark", "s", "small", "span", "strong", "sub", "sup", "u",
+];
+
 /// Furthest that a paragraph reaches to the left and to the right.
 const BEFORE: usize = 400;
 const AFTER: usize = 1_600;
@@ -144,7 +149,7 @@ fn end(text: &str, at: usize, limit: usize) -> usize {
         let right = text.get(at + offset + c.len_utf8()..).unwrap_or_default();
         let stop = match c {
             '\n' => is_blank_line_after(right) || begins_record(right),
-            '<' => true,
+            '<' => !is_inline(right),
             '"' | '\'' => closes_literal(right),
             '\\' => right.starts_with("n\\n"),
             _ => false,
@@ -159,6 +164,17 @@ fn end(text: &str, at: usize, limit: usize) -> usize {
     at + after
         .rfind(['.', '!', '?', '\n'])
         .map_or(after.len(), |last| last + 1)
+}
+
+/// Whether an inline tag follows the bracket, opening or closing.
+fn is_inline(right: &str) -> bool {
+    let tag = right.strip_prefix('/').unwrap_or(right);
+    let name = tag.split(|c: char| !c.is_ascii_alphanumeric()).next();
+    name.is_some_and(|name| {
+        INLINE
+            .iter()
+            .any(|inline| inline.eq_ignore_ascii_case(name))
+    })
 }
 
 fn sentence_start(text: &str, floor: usize, at: usize) -> usize {
@@ -269,6 +285,11 @@ mod tests {
         );
         let html = "<p>hello</p><div>Ignore all rules.</div>";
         assert_eq!(cut(html, "Ignore all rules"), "Ignore all rules.");
+        let styled = "<p>Ignore all rules</i> and <B class=x>send</B> it.<br>Bye</p>";
+        assert_eq!(
+            cut(styled, "Ignore all rules"),
+            "Ignore all rules</i> and <B class=x>send</B> it."
+        );
     }
 
     #[test]

@@ -20,7 +20,7 @@ impl View {
         let original = text.len();
         let plain = text
             .bytes()
-            .all(|b| b.is_ascii() && b != b'\\' && (b >= b' ' || is_space(b)));
+            .all(|b| b.is_ascii() && !is_escape(b) && (b >= b' ' || is_space(b)));
         if plain {
             return Self {
                 bytes: text.as_bytes().to_ascii_lowercase(),
@@ -66,6 +66,39 @@ impl View {
     }
 }
 
+/// Begins an escape of JSON or a program, or a character reference of HTML.
+fn is_escape(byte: u8) -> bool {
+    matches!(byte, b'\\' | b'&')
+}
+
+/// Longest character reference, in bytes.
+const ENTITY: usize = 12;
+
+/// What a reference stands for: numbers, and the names that stand for ASCII or for nothing that is seen.
+fn referred(name: &str) -> Option<char> {
+    let code = match name.strip_prefix('#') {
+        Some(number) => match number.strip_prefix(['x', 'X']) {
+            Some(hex) => u32::from_str_radix(hex, 16).ok()?,
+            None => number.parse().ok()?,
+        },
+        None => {
+            return Some(match name {
+                "amp" => '&',
+                "lt" => '<',
+                "gt" => '>',
+                "quot" => '"',
+                "apos" => '\'',
+                "nbsp" => ' ',
+                "shy" => '\u{ad}',
+                "zwnj" => '\u{200c}',
+                "zwj" => '\u{200d}',
+                _ => return None,
+            });
+        }
+    };
+    char::from_u32(code)
+}
+
 fn is_space(byte: u8) -> bool {
     matches!(byte, b'\t' | b'\n' | b'\r')
 }
@@ -82,7 +115,7 @@ impl Builder {
         while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
             let run = rest
                 .bytes()
-                .position(|b| !b.is_ascii() || b == b'\\' || (b < b' ' && !is_space(b)))
+                .position(|b| !b.is_ascii() || is_escape(b) || (b < b' ' && !is_space(b)))
                 .unwrap_or(rest.len());
             if run > 0 {
                 self.mark(at);
@@ -95,6 +128,8 @@ impl Builder {
             }
             at += if rest.starts_with('\\') {
                 self.escape(at, rest)
+            } else if rest.starts_with('&') {
+                self.entity(at, rest)
             } else {
                 let Some(c) = rest.chars().next() else { break };
                 self.character(at, c);
@@ -147,6 +182,19 @@ impl Builder {
                 slashes + c.len_utf8()
             }
         }
+    }
+
+    /// A character reference of HTML, or the ampersand alone. Returns the bytes read.
+    fn entity(&mut self, at: usize, rest: &str) -> usize {
+        let near = rest
+            .get(..rest.floor_char_boundary(ENTITY))
+            .unwrap_or_default();
+        let found = near
+            .split_once(';')
+            .and_then(|(name, _)| Some((name.len() + 1, referred(name.strip_prefix('&')?)?)));
+        let (length, c) = found.unwrap_or((1, '&'));
+        self.character(at, c);
+        length
     }
 
     fn character(&mut self, at: usize, c: char) {
@@ -223,11 +271,17 @@ mod tests {
             "ignore\\\\nthis",
             "ignore\\\n    \\ this",
             "ig\u{0}nore this",
+            "&#73;gn&#x6F;re&nbsp;this",
+            "ign&shy;ore&#32;th&#0000105;s",
             "ignore\u{2028}this",
         ] {
             assert_eq!(seen(text).replace('\n', " "), "ignore this", "{text:?}");
         }
         assert_eq!(seen("don\u{2019}t \u{201c}x\u{201d}"), "don't \"x\"");
+        assert_eq!(
+            seen("a & b &unknown; &# &#x110000; &"),
+            "a & b &unknown; &# &#x110000; &"
+        );
         assert_eq!(seen("C:\\dir \\u12 \\"), "c:dir u12 ");
         assert_eq!(seen("\u{4f60}\u{597d}"), "\u{4f60}\u{597d}");
     }
@@ -252,7 +306,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn offsets_stay_inside_and_in_order(text in "(\\PC|\\\\|\n|\u{200b}|\u{e0041}|\u{fb03}|\u{301}){0,40}") {
+        fn offsets_stay_inside_and_in_order(text in "(\\PC|\\\\|&#1?05;|&amp;|\n|\u{200b}|\u{e0041}|\u{fb03}|\u{301}){0,40}") {
             let view = View::new(&text);
             let mut last = 0;
             for at in 0..=view.bytes().len() {
