@@ -68,7 +68,7 @@ pub struct Scanner {
     anchors: AhoCorasick,
     /// For each anchor, the rules that it stands for.
     anchored: Vec<Candidates>,
-    /// Rules without anchors: looked for near any.
+    /// Rules without anchors: looked for near the others' matches.
     weak: Candidates,
     rules: Vec<(Regex, &'static Rule)>,
 }
@@ -123,19 +123,18 @@ impl Scanner {
         })
     }
 
-    /// Finds every phrase in `text`, also behind one level of base64.
+    /// Finds every phrase in `text`, also behind one level of base64. Weak phrases that no other is near are left out: they
+    /// count for nothing.
     pub fn scan(&self, text: &str) -> Scan {
-        let mut hits = self.plain(text);
+        let mut encoded = Vec::new();
         for run in encoded_runs(text) {
             let Some(inner) = text.get(run.clone()).and_then(decode) else {
                 continue;
             };
-            let inner = Scan {
-                hits: self.plain(&inner),
-            };
+            let inner = self.plain(&inner, Vec::new());
             let found = inner.hits.iter().filter(|hit| !hit.family.is_weak());
             if let Some(heaviest) = found.max_by(|a, b| a.weight.total_cmp(&b.weight)) {
-                hits.push(Hit {
+                encoded.push(Hit {
                     rule: heaviest.rule,
                     family: Family::Encoded,
                     weight: (inner.score() + ENCODED_BONUS).min(0.95),
@@ -143,37 +142,63 @@ impl Scanner {
                 });
             }
         }
+        self.plain(text, encoded)
+    }
+
+    /// As [`Scanner::scan`], with what was found behind encodings, and without looking there.
+    fn plain(&self, text: &str, encoded: Vec<Hit>) -> Scan {
+        let view = View::new(text);
+        let regions = self.regions(view.bytes());
+        let mut hits = encoded;
+        for region in &regions {
+            self.matches(text, &view, &region.range, region.rules, &mut hits);
+        }
+        let mut strong: Vec<usize> = hits.iter().map(|hit| hit.span.start).collect();
+        strong.sort_unstable();
+        for region in &regions {
+            let range = view.original(&region.range);
+            let next = strong.partition_point(|start| start + NEAR < range.start);
+            if strong
+                .get(next)
+                .is_some_and(|start| *start <= range.end + NEAR)
+            {
+                self.matches(text, &view, &region.range, self.weak, &mut hits);
+            }
+        }
         hits.sort_by_key(|hit| (hit.span.start, hit.span.end));
         Scan { hits }
     }
 
-    fn plain(&self, text: &str) -> Vec<Hit> {
-        let view = View::new(text);
-        let mut hits = Vec::new();
-        for Region { range, rules } in self.regions(view.bytes()) {
-            let near = view.bytes().get(..range.end).unwrap_or_default();
-            // One by one: all of them as one automaton need a new state at nearly every byte of hostile text.
-            for (index, (regex, rule)) in self.rules.iter().enumerate() {
-                if (rules >> index) & 1 == 0 {
-                    continue;
-                }
-                let mut from = range.start;
-                while let Some(found) = regex.find_at(near, from) {
-                    let span = on_characters(text, &view.original(&found.range()));
-                    hits.push(Hit {
-                        rule: rule.id,
-                        family: rule.family,
-                        weight: rule.weight * quotation::factor(text, &span),
-                        span,
-                    });
-                    from = found.end().max(from + 1);
-                    if from >= near.len() {
-                        break;
-                    }
+    /// Adds what `rules` find in a part of the view. One by one: all of them as one automaton need a new state at nearly
+    /// every byte of hostile text.
+    fn matches(
+        &self,
+        text: &str,
+        view: &View,
+        range: &Range<usize>,
+        rules: Candidates,
+        hits: &mut Vec<Hit>,
+    ) {
+        let near = view.bytes().get(..range.end).unwrap_or_default();
+        for (index, (regex, rule)) in self.rules.iter().enumerate() {
+            if (rules >> index) & 1 == 0 {
+                continue;
+            }
+            let mut from = range.start;
+            while let Some(found) = regex.find_at(near, from) {
+                let span = on_characters(text, &view.original(&found.range()));
+                hits.push(Hit {
+                    rule: rule.id,
+                    family: rule.family,
+                    weight: rule.weight * quotation::factor(text, &span),
+                    span,
+                });
+                from = found.end().max(from + 1);
+                if from >= near.len() {
+                    break;
                 }
             }
         }
-        hits
     }
 
     /// Windows around the anchors, joined where they meet, each with the rules of its anchors.
@@ -186,7 +211,7 @@ impl Scanner {
             let start = anchor.start().saturating_sub(BEFORE);
             let end = (anchor.end() + AFTER).min(view.len());
             let rules = self.anchored.get(anchor.pattern().as_usize());
-            let rules = rules.copied().unwrap_or_default() | self.weak;
+            let rules = rules.copied().unwrap_or_default();
             match regions.last_mut() {
                 Some(last) if start <= last.range.end => {
                     last.range.end = last.range.end.max(end);
