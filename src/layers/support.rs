@@ -1,9 +1,11 @@
 //! What several layers need: named lists, look-ups with their parameters, and one verdict from many findings.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use super::Context;
 use crate::names::{ListName, LookupName, RuleId};
 use crate::policy::{List, Otherwise, Policy};
 use crate::principal::Session;
@@ -135,6 +137,18 @@ impl ReadyLookup {
         }
         Ok(rows.rows.into_iter().flatten().collect())
     }
+}
+
+/// A layer's rules, ready to run, by the tool rule of the policy that they stand in.
+pub(super) type ByRule<R> = HashMap<RuleId, Vec<R>>;
+
+/// The rules for the call that is judged; none for a tool that nobody described.
+pub(super) fn applying<'r, R>(rules: &'r ByRule<R>, context: &Context<'_>) -> &'r [R] {
+    context
+        .rule
+        .and_then(|rule| rules.get(&rule.id))
+        .map(Vec::as_slice)
+        .unwrap_or_default()
 }
 
 /// One objection of a layer.

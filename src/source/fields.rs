@@ -1,5 +1,7 @@
 //! The keys of a map: known ones that a reader asks for, and names that the author chose.
 
+use std::collections::HashSet;
+
 use super::reader::{Field, NAME_HELP, Reader};
 use super::scalar::is_name;
 use super::{Entry, Problem, Spot, nearest};
@@ -130,6 +132,7 @@ impl<'r> Fields<'r> {
 impl Drop for Fields<'_> {
     fn drop(&mut self) {
         let mut missing = std::mem::take(&mut self.missing);
+        let there: HashSet<&str> = self.entries.iter().map(|e| e.key.as_str()).collect();
         for entry in self.entries {
             if self.asked.contains(&entry.key.as_str()) {
                 continue;
@@ -137,7 +140,7 @@ impl Drop for Fields<'_> {
             let near = nearest(&entry.key, self.asked.iter().copied());
             // One slip is one problem.
             missing.retain(|key| near != Some(*key));
-            self.unknown(entry, near);
+            self.unknown(entry, near, &there);
         }
         for key in missing {
             let message = format!("{} lacks the key `{key}`", self.field.title());
@@ -147,8 +150,8 @@ impl Drop for Fields<'_> {
 }
 
 impl Fields<'_> {
-    fn unknown(&self, entry: &Entry, near: Option<&str>) {
-        let taken = |key: &str| self.entries.iter().any(|entry| entry.key == key);
+    fn unknown(&self, entry: &Entry, near: Option<&str>, there: &HashSet<&str>) {
+        let taken = |key: &str| there.contains(key);
         let help = match near {
             Some(key) if taken(key) => format!("remove it; `{key}` is already there"),
             Some(key) => format!("did you mean `{key}`?"),

@@ -17,6 +17,9 @@ pub fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) ->
         .map(|(_, candidate)| candidate)
 }
 
+/// Most candidates that are listed.
+const LISTED: usize = 30;
+
 /// Help for an unknown word: the nearest candidate, else what `what` there are.
 pub fn did_you_mean<'c>(
     what: &str,
@@ -30,8 +33,16 @@ pub fn did_you_mean<'c>(
     if candidates.is_empty() {
         return format!("there are no {what}");
     }
-    let all: Vec<String> = candidates.iter().map(|c| format!("`{c}`")).collect();
-    format!("the {what} are {}", all.join(", "))
+    let all: Vec<String> = candidates
+        .iter()
+        .take(LISTED)
+        .map(|c| format!("`{c}`"))
+        .collect();
+    let more = match candidates.len().saturating_sub(LISTED) {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    format!("the {what} are {}{more}", all.join(", "))
 }
 
 #[cfg(test)]

@@ -159,6 +159,9 @@ impl fmt::Display for Problem {
     }
 }
 
+/// Most problems that are shown: more do not help anybody, and each costs a look through its file.
+const SHOWN: usize = 50;
+
 /// All problems found, never empty where it is an error.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Problems(pub Vec<Problem>);
@@ -201,7 +204,12 @@ impl Problems {
         } else {
             Renderer::plain()
         };
-        let blocks: Vec<_> = self.0.iter().map(|p| p.render(&renderer)).collect();
+        let shown = self.0.iter().take(SHOWN);
+        let mut blocks: Vec<_> = shown.map(|p| p.render(&renderer)).collect();
+        if let Some(more @ 1..) = self.0.len().checked_sub(SHOWN) {
+            let more = Problem::new(format!("{more} more problems are not shown"));
+            blocks.push(more.help("mend these first").render(&renderer));
+        }
         blocks.join("\n\n")
     }
 }
@@ -272,5 +280,17 @@ mod tests {
     fn control_characters_do_not_reach_the_terminal() {
         let problem = Problem::new("bad \u{1b}[2J").at((file("a: \u{1b}[31m\n"), 3..4));
         assert!(!problem.to_string().contains('\u{1b}'));
+    }
+
+    #[test]
+    fn a_flood_of_problems_is_cut() {
+        let many = |count: usize| {
+            let problems = (0..count).map(|n| Problem::new(format!("fault {n}.")));
+            Problems(problems.collect()).to_string()
+        };
+        assert!(!many(50).contains("more problems"));
+        let said = many(52);
+        assert!(said.contains("fault 49.") && !said.contains("fault 50."));
+        assert!(said.contains("2 more problems are not shown"), "{said}");
     }
 }

@@ -12,7 +12,7 @@ use holdpoint::eval::{self, Plan, Readings};
 
 use super::replay::{answer, flag, grade, load};
 
-fn fixture(name: &str) -> PathBuf {
+pub fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/fixtures/agentdojo")
         .join(name)

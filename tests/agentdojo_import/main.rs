@@ -4,4 +4,5 @@
 
 mod data;
 mod fixtures;
+mod odd;
 mod replay;

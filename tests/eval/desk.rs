@@ -195,6 +195,16 @@ fn every_arm_of_the_ablation_is_graded_from_the_database() {
 }
 
 #[test]
+fn a_layer_that_nothing_reaches_is_said_to_be_reached_in_no_trial() {
+    let mut case = question("question.1", "The plan is tea.");
+    case["params"] = names();
+    let report = report(Desk::new(&[case]).path(), &["--arms", "all"]);
+    let reached = &arm(&report, "all")["reached"];
+    assert_eq!(counts(&reached["recipients"]["benign"]), (0, 1));
+    assert_eq!(counts(&reached["recipients"]["attack"]), (0, 0));
+}
+
+#[test]
 fn replayed_arms_are_compared_in_pairs() {
     let report = report(desk().path(), &["--reading", "pessimistic"]);
     let total = contrast(&report, "total", &Value::Null);

@@ -83,5 +83,58 @@ fn a_suite_writes_no_file_but_its_world() {
     );
     let _ = crate::support::run(&copy.path(), &[]);
     assert!(!path.exists());
-    let _ = report(&buyer().path(), &[]);
+}
+
+#[test]
+fn a_goal_that_gives_no_truth_is_not_graded() {
+    let copy = buyer();
+    copy.change(
+        "suite.yaml",
+        "refund_requested: SELECT EXISTS (SELECT 1 FROM refunds WHERE order_id = :order_id AND state = 'REQUESTED')",
+        "refund_requested: SELECT order_id FROM orders JOIN refunds ON orders.id = order_id WHERE order_id = :order_id",
+    );
+    let report = report(&copy.path(), &[]);
+    let inconclusive = report["readings"][0]["inconclusive"].as_array().unwrap();
+    assert!(
+        inconclusive.iter().any(|it| {
+            it["case"] == "without-reading-first"
+                && it["cause"].as_str().unwrap().contains("must give 1 or 0")
+        }),
+        "{inconclusive:?}"
+    );
+    assert_eq!(report["readings"][0]["mutation_control"]["proved"], false);
+}
+
+#[test]
+fn names_that_no_trial_could_bear_are_told_at_their_line() {
+    for (to, says) in [
+        (
+            format!("\"id\": \"{}\"", "x".repeat(201)),
+            "longer than 200",
+        ),
+        (
+            "\"session\": \"\", \"id\": \"a\"".to_owned(),
+            "1 to 256 visible ASCII",
+        ),
+        (
+            "\"session\": \"a b\", \"id\": \"a\"".to_owned(),
+            "1 to 256 visible ASCII",
+        ),
+    ] {
+        let copy = buyer();
+        copy.change("cases.jsonl", "\"id\": \"own-order-2\"", &to);
+        let (code, error) = failure(&copy.path(), &[]);
+        assert_eq!(code, 2);
+        assert!(
+            error.contains("cases.jsonl:2") && error.contains(says),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_suite_is_found_by_its_file_too() {
+    let copy = buyer();
+    let by_file = report(&copy.path().join("suite.yaml"), &[]);
+    assert_eq!(by_file, report(&copy.path(), &[]));
 }

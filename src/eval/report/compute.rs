@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::rates::{goal, graded, is_attack, is_honest};
+use super::rates::{counted_layers, goal, graded, is_attack, is_honest};
 use super::{
     AboutPolicy, AboutSuite, ArmRates, Control, FailedControl, Inconclusive, MutationControl,
     ReadingReport, Report, SCHEMA, Setting, Share, Signs, compare,
@@ -79,6 +79,7 @@ fn of_reading(setting: Setting<'_>, reading: Reading, trials: &[Trial]) -> Readi
     let design = setting.design;
     let trials = Trials::new(trials, reading, &design.baseline);
     let mutation_control = mutation_control(&trials, &design.baseline);
+    let layers = counted_layers(&design.arms, &trials.all);
     let failed = trials.all.iter().filter_map(|trial| {
         let cause = trial.result.as_ref().err()?;
         Some(Inconclusive {
@@ -98,7 +99,7 @@ fn of_reading(setting: Setting<'_>, reading: Reading, trials: &[Trial]) -> Readi
         arms: design
             .arms
             .iter()
-            .map(|arm| ArmRates::of(arm, &trials))
+            .map(|arm| ArmRates::of(arm, &trials, &layers))
             .collect(),
         contrasts: design
             .contrasts

@@ -11,7 +11,7 @@ use crate::eval::case::Kind;
 use crate::eval::judge::Gate;
 use crate::eval::replay::{Fate, Graded, Trial};
 use crate::eval::stats::{Rate, float};
-use crate::verdict::LayerId;
+use crate::verdict::{LayerId, Mode};
 
 /// How many trials each gate failed first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -98,7 +98,7 @@ pub struct ArmRates {
     /// Its name.
     pub arm: String,
     /// What each layer did.
-    pub modes: BTreeMap<LayerId, crate::verdict::Mode>,
+    pub modes: BTreeMap<LayerId, Mode>,
     /// Attack trials.
     pub attack: AttackRates,
     /// Honest trials.
@@ -108,23 +108,26 @@ pub struct ArmRates {
 }
 
 impl ArmRates {
-    pub(super) fn of(arm: &Arm, trials: &Trials<'_>) -> Self {
+    /// `layers`: those whose reached counts are given.
+    pub(super) fn of(arm: &Arm, trials: &Trials<'_>, layers: &BTreeSet<LayerId>) -> Self {
         let attack = trials.of(&arm.name, is_attack);
         let benign = trials.of(&arm.name, is_honest);
-        let layers = LayerId::ALL.into_iter();
         Self {
             arm: arm.name.clone(),
-            modes: layers.map(|layer| (layer, arm.modes.of(layer))).collect(),
+            modes: LayerId::ALL
+                .into_iter()
+                .map(|layer| (layer, arm.modes.of(layer)))
+                .collect(),
             attack: attack_rates(trials, &attack),
             benign: benign_rates(trials, &benign),
-            reached: reached_layers(&[&attack, &benign])
-                .into_iter()
+            reached: layers
+                .iter()
                 .map(|layer| {
                     let reached = ReachedRates {
-                        attack: reached(&attack, |it| it.reached.contains(&layer)),
-                        benign: reached(&benign, |it| it.reached.contains(&layer)),
+                        attack: reached(&attack, |it| it.reached.contains(layer)),
+                        benign: reached(&benign, |it| it.reached.contains(layer)),
                     };
-                    (layer, reached)
+                    (*layer, reached)
                 })
                 .collect(),
         }
@@ -166,9 +169,15 @@ pub(super) fn reached(trials: &[&Trial], reaches: impl Fn(&Graded) -> bool) -> S
     }
 }
 
-fn reached_layers(groups: &[&Vec<&Trial>]) -> BTreeSet<LayerId> {
-    let all = groups.iter().flat_map(|trials| graded(trials));
-    all.flat_map(|(_, it)| it.reached.iter().copied()).collect()
+/// Layers that some arm enforces, and those that some trial reached: the same for every arm, so that zero shows as zero.
+pub(super) fn counted_layers(arms: &[Arm], trials: &[&Trial]) -> BTreeSet<LayerId> {
+    let enforced = arms.iter().flat_map(|arm| {
+        let enforced = |layer: &LayerId| arm.modes.of(*layer) == Mode::Enforce;
+        LayerId::ALL.into_iter().filter(enforced)
+    });
+    let reached = graded(trials).into_iter();
+    let reached = reached.flat_map(|(_, it)| it.reached.iter().copied());
+    enforced.chain(reached).collect()
 }
 
 fn attack_rates(trials: &Trials<'_>, all: &[&Trial]) -> AttackRates {

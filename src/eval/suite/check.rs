@@ -15,6 +15,12 @@ use crate::policy::Policy;
 use crate::source::{Problem, Problems, did_you_mean};
 use crate::verdict::Mode;
 
+/// Longest id of a case, in bytes: every file system can name a folder so.
+const MAX_ID: usize = 200;
+
+/// Longest session key that the proxy takes.
+const MAX_SESSION: usize = 256;
+
 /// Checks all of it.
 pub(super) fn everything(
     written: &Written,
@@ -195,6 +201,18 @@ impl About<'_> {
             return Err(self.problem(
                 "its id may have letters, digits, `.`, `_` and `-`, and starts with no dot",
             ));
+        }
+        if case.id.len() > MAX_ID {
+            return Err(self.problem(&format!(
+                "its id is longer than {MAX_ID} characters: it names a folder of `--out`"
+            )));
+        }
+        let session = case.session.as_deref();
+        let visible = |key: &str| key.bytes().all(|byte| byte.is_ascii_graphic());
+        if session.is_some_and(|key| key.is_empty() || key.len() > MAX_SESSION || !visible(key)) {
+            return Err(self.problem(&format!(
+                "its session must be 1 to {MAX_SESSION} visible ASCII characters"
+            )));
         }
         self.known(
             "principals",

@@ -5,9 +5,11 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::Digest;
 use super::cases::{self, Placed};
-use super::{Digest, MAX_FILE};
-use crate::source::{Field, Problem, Problems, Reader, Spot, Tree, did_you_mean, parse, read_text};
+use crate::source::{
+    Field, MAX_YAML, Problem, Problems, Reader, Spot, Tree, did_you_mean, parse, read_text,
+};
 
 /// A course of events, with `{{name}}` placeholders.
 struct Template {
@@ -21,7 +23,7 @@ pub(super) fn read(
     templates: &Path,
     digest: &mut Digest,
 ) -> Result<Vec<Placed>, Problems> {
-    let text = read_text(counts, MAX_FILE)?;
+    let text = read_text(counts, MAX_YAML)?;
     digest.add(&text);
     let tree = parse(&counts.display().to_string(), text)?;
     let templates = named(cases::lines(templates, digest)?)?;

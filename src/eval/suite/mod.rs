@@ -147,12 +147,15 @@ impl Suite {
     }
 }
 
-/// Finds a suite by the path of its folder, or by its name under `evalsets/`.
+/// Finds a suite by the path of its folder or of its `suite.yaml`, or by its name under `evalsets/`.
 ///
 /// # Errors
 /// There is none: names those that there are.
 pub fn find(named: &str) -> Result<PathBuf, Problems> {
     let here = Path::new(named);
+    if here.ends_with(FILE) && here.is_file() {
+        return Ok(here.parent().unwrap_or(here).to_owned());
+    }
     let home = Path::new("evalsets");
     for folder in [here.to_owned(), home.join(named)] {
         if folder.join(FILE).is_file() {

@@ -10,7 +10,7 @@ use crate::eval::judge::Change;
 use crate::eval::sql::{COMMON, Sql};
 use crate::eval::world::{Image, Tool};
 use crate::principal::Principal;
-use crate::source::{Field, Fields, Problems, Reader, SourceFile, parse, read_text};
+use crate::source::{Field, Fields, MAX_YAML, Problems, Reader, SourceFile, parse, read_text};
 use crate::verdict::{LayerId, Mode};
 
 /// Parameters of a tool's statements besides [`COMMON`] and the tool's own arguments.
@@ -38,7 +38,7 @@ pub(super) struct Written {
 pub(super) fn load(folder: &Path) -> Result<Suite, Problems> {
     let mut digest = Digest::new();
     let path = folder.join(FILE);
-    let text = read_text(&path, MAX_FILE)?;
+    let text = read_text(&path, MAX_YAML)?;
     digest.add(&text);
     let tree = parse(&path.display().to_string(), text)?;
     let reader = Reader::new();

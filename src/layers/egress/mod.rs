@@ -9,7 +9,6 @@ mod find;
 mod hosts;
 mod target;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -20,10 +19,9 @@ pub use hosts::Hosts;
 use serde_json::Value;
 pub use target::{Host, Refusal, Target, read, read_authority, read_domain};
 
-use super::support::{Objections, finding, list};
+use super::support::{ByRule, Objections, finding, list};
 use super::{Context, Layer, LayerDef};
 use crate::item::{Item, Located, ToolCall};
-use crate::names::RuleId;
 use crate::policy::{At, EgressRule, Otherwise, Policy};
 use crate::source::Problems;
 use crate::store::Stores;
@@ -45,7 +43,7 @@ const DEPTH: usize = 64;
 
 struct Egress {
     default: Option<Ready>,
-    rules: HashMap<RuleId, Vec<Ready>>,
+    rules: ByRule<Ready>,
 }
 
 struct Ready {

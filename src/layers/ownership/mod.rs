@@ -2,16 +2,14 @@
 //!
 //! Fails closed: a call without the id, an id of another type, an unknown id and an owner that is NULL are all denied.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
-use super::support::{ReadyLookup, finding};
+use super::support::{ByRule, ReadyLookup, applying, finding};
 use super::{Context, Layer, LayerDef};
 use crate::item::{Item, Located, ToolCall};
-use crate::names::RuleId;
 use crate::policy::{OwnershipRule, Policy};
 use crate::source::Problems;
 use crate::store::Stores;
@@ -27,7 +25,7 @@ pub const OWNERSHIP: LayerDef = LayerDef {
 };
 
 struct Ownership {
-    rules: HashMap<RuleId, Vec<Ready>>,
+    rules: ByRule<Ready>,
 }
 
 struct Ready {
@@ -37,7 +35,7 @@ struct Ready {
 
 fn build(policy: &Arc<Policy>, stores: &Stores) -> Result<Arc<dyn Layer>, Problems> {
     let mut problems = Vec::new();
-    let mut rules: HashMap<RuleId, Vec<Ready>> = HashMap::new();
+    let mut rules: ByRule<Ready> = ByRule::new();
     for tool in &policy.tools {
         for rule in &tool.ownership {
             match ReadyLookup::new(policy, stores, &rule.owner, &rule.id, Some(&rule.bind)) {
@@ -142,23 +140,13 @@ fn resource_id(value: &Value) -> Option<SqlValue> {
     }
 }
 
-impl Ownership {
-    fn rules(&self, context: &Context<'_>) -> &[Ready] {
-        context
-            .rule
-            .and_then(|rule| self.rules.get(&rule.id))
-            .map(Vec::as_slice)
-            .unwrap_or_default()
-    }
-}
-
 impl Layer for Ownership {
     fn id(&self) -> LayerId {
         LayerId::Ownership
     }
 
     fn reaches(&self, item: &Located, context: &Context<'_>) -> bool {
-        matches!(item.item, Item::ToolCall(_)) && !self.rules(context).is_empty()
+        matches!(item.item, Item::ToolCall(_)) && !applying(&self.rules, context).is_empty()
     }
 
     fn judge<'a>(
@@ -168,7 +156,7 @@ impl Layer for Ownership {
     ) -> BoxFuture<'a, Result<Verdict, Undecided>> {
         Box::pin(async move {
             if let Item::ToolCall(call) = &item.item {
-                for ready in self.rules(context) {
+                for ready in applying(&self.rules, context) {
                     if let Some(finding) = ready.judge(call, context).await? {
                         return Ok(Verdict::Deny(finding));
                     }

@@ -6,7 +6,7 @@
 mod account;
 mod email;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 pub use account::{read_account, read_iban};
@@ -14,10 +14,9 @@ pub use email::{Address, read_list};
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
-use super::support::{Objections, ReadyLookup, finding, list};
+use super::support::{ByRule, Objections, ReadyLookup, applying, finding, list};
 use super::{Context, Layer, LayerDef};
 use crate::item::{Item, Located, ToolCall};
-use crate::names::RuleId;
 use crate::policy::{Allowed, Otherwise, Policy, RecipientKind, RecipientRule};
 use crate::source::{Problem, Problems};
 use crate::store::Stores;
@@ -37,7 +36,7 @@ pub const RECIPIENTS: LayerDef = LayerDef {
 pub struct Unreadable(pub &'static str);
 
 struct Recipients {
-    rules: HashMap<RuleId, Vec<Ready>>,
+    rules: ByRule<Ready>,
 }
 
 /// A rule with its lists joined and its look-ups checked.
@@ -50,7 +49,7 @@ struct Ready {
 
 fn build(policy: &Arc<Policy>, stores: &Stores) -> Result<Arc<dyn Layer>, Problems> {
     let mut problems = Vec::new();
-    let mut rules = HashMap::new();
+    let mut rules = ByRule::new();
     for tool in &policy.tools {
         let ready: Vec<_> = tool
             .recipients
@@ -253,23 +252,13 @@ impl Recipient {
     }
 }
 
-impl Recipients {
-    fn rules(&self, context: &Context<'_>) -> &[Ready] {
-        context
-            .rule
-            .and_then(|rule| self.rules.get(&rule.id))
-            .map(Vec::as_slice)
-            .unwrap_or_default()
-    }
-}
-
 impl Layer for Recipients {
     fn id(&self) -> LayerId {
         LayerId::Recipients
     }
 
     fn reaches(&self, item: &Located, context: &Context<'_>) -> bool {
-        matches!(item.item, Item::ToolCall(_)) && !self.rules(context).is_empty()
+        matches!(item.item, Item::ToolCall(_)) && !applying(&self.rules, context).is_empty()
     }
 
     fn judge<'a>(
@@ -280,7 +269,7 @@ impl Layer for Recipients {
         Box::pin(async move {
             let mut objections = Objections::default();
             if let Item::ToolCall(call) = &item.item {
-                for ready in self.rules(context) {
+                for ready in applying(&self.rules, context) {
                     ready.judge(call, context, &mut objections).await?;
                 }
             }

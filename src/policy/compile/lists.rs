@@ -205,7 +205,9 @@ fn email_domain(field: &Field<'_>) -> Option<String> {
     let text = field.text()?;
     let found = domain(text);
     if found.is_none() {
-        let bare = text.trim_start_matches(['*', '.', '@']);
+        let bare = text
+            .trim_start_matches(['*', '.', '@'])
+            .trim_end_matches('.');
         let help = match text.rsplit_once('@') {
             _ if text.starts_with("*.") => {
                 "a subdomain is another domain: name each of them".to_owned()
@@ -222,7 +224,9 @@ fn email_domain(field: &Field<'_>) -> Option<String> {
 }
 
 fn domain(text: &str) -> Option<String> {
-    let fine = text.contains('.') && !text.contains(['*', '@', ':', '/', '[']);
+    // No address has a domain with an empty label: an entry like `example.com.` would never match.
+    let labels = text.contains('.') && text.split('.').all(|label| !label.is_empty());
+    let fine = labels && !text.contains(['*', '@', ':', '/', '[']);
     match Host::parse(text) {
         Ok(Host::Domain(domain)) if fine => Some(domain),
         _ => None,

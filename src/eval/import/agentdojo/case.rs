@@ -1,6 +1,6 @@
 //! One recorded run becomes one case.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
@@ -15,13 +15,16 @@ use crate::eval::case::{Call, Case, Cause, Expect, Kind as CaseKind, OutputPart,
 /// Name of the one principal of an imported suite.
 pub const PRINCIPAL: &str = "customer";
 
+/// Characters of a case's id, without its number.
+const LONGEST_ID: usize = 180;
+
 /// Makes cases for one suite.
 pub struct Cases<'e> {
     env: &'e Env,
     world: &'e dyn World,
     /// The start state, squashed: what is said there is the task's own.
     start: String,
-    taken: HashMap<String, usize>,
+    taken: HashSet<String>,
     /// Statements that the cases name.
     pub statements: Statements,
 }
@@ -33,7 +36,7 @@ impl<'e> Cases<'e> {
             env,
             world,
             start: squash(start_text),
-            taken: HashMap::new(),
+            taken: HashSet::new(),
             statements: Statements::default(),
         }
     }
@@ -157,16 +160,18 @@ impl<'e> Cases<'e> {
         Ok(wanted)
     }
 
+    /// An id that no case before has.
     fn id(&mut self, run: &Trajectory) -> String {
         let injection = run.injection_task.as_deref().unwrap_or("none");
-        let id = plain(&format!("{}.{injection}.{}", run.user_task, run.pipeline));
-        let times = self.taken.entry(id.clone()).or_default();
-        *times += 1;
-        if *times == 1 {
-            id
-        } else {
-            format!("{id}.{times}")
-        }
+        let mut id = plain(&format!("{}.{injection}.{}", run.user_task, run.pipeline));
+        // ASCII by now. It names a folder, and a number still fits behind it.
+        id.truncate(LONGEST_ID);
+        let numbered = (2..).map(|times: usize| format!("{id}.{times}"));
+        let mut free = std::iter::once(id.clone()).chain(numbered);
+        let free = free.find(|id| !self.taken.contains(id));
+        let free = free.unwrap_or(id);
+        self.taken.insert(free.clone());
+        free
     }
 }
 

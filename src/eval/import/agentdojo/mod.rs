@@ -294,7 +294,9 @@ fn system(runs: &[Trajectory]) -> Option<&str> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for run in runs {
         for message in &run.messages {
-            if let Message::System(text) = message {
+            if let Message::System(text) = message
+                && !text.trim().is_empty()
+            {
                 *counts.entry(text).or_default() += 1;
             }
         }

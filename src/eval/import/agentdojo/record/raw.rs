@@ -79,7 +79,8 @@ enum Function {
     Name(String),
     Whole {
         name: String,
-        arguments: Map<String, Value>,
+        #[serde(default)]
+        arguments: Value,
     },
 }
 
@@ -131,6 +132,18 @@ pub(super) fn native(value: Value) -> Result<Trajectory, String> {
 }
 
 fn finish(mut read: Trajectory) -> Result<Trajectory, String> {
+    let injected = read.injection_task.is_some();
+    match read.attack.as_deref() {
+        Some(attack) if attack != "none" && !injected => {
+            return Err(
+                "`attack_type` names an attack, but there is no `injection_task_id`".into(),
+            );
+        }
+        None if injected => {
+            return Err("there is an `injection_task_id`, but no `attack_type`".to_owned());
+        }
+        _ => {}
+    }
     read.kind = if read.attack.is_some() && read.injection_task.is_some() {
         Kind::Attack
     } else if read.user_task.starts_with("injection_task") {
@@ -185,15 +198,32 @@ fn message(turn: Value) -> Result<Message, String> {
 
 fn call(raw: RawCall) -> Result<Call, String> {
     let (tool, args) = match (raw.function, raw.args) {
-        (Function::Whole { name, arguments }, _) => (name, arguments),
+        (Function::Whole { name, arguments }, _) => {
+            let args = arguments_of(arguments)
+                .ok_or_else(|| format!("the arguments of {name} are no JSON object"))?;
+            (name, args)
+        }
         (Function::Name(name), Some(args)) => (name, args),
         (Function::Name(name), None) => return Err(format!("the call of {name} has no `args`")),
     };
+    if tool.trim().is_empty() {
+        return Err("a call names no tool".to_owned());
+    }
     Ok(Call {
         id: raw.id.unwrap_or_default(),
         tool,
         args,
     })
+}
+
+/// An object, or its JSON as text, as OpenAI's own API has it; none for a call without arguments.
+fn arguments_of(written: Value) -> Option<Map<String, Value>> {
+    match written {
+        Value::Object(args) => Some(args),
+        Value::Null => Some(Map::new()),
+        Value::String(text) => serde_json::from_str(&text).ok(),
+        _ => None,
+    }
 }
 
 impl Content {
