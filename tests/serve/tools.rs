@@ -127,7 +127,7 @@ injection: {block: 0.5}
     let scrape = rig.scrape().await;
     for line in [
         "holdpoint_verdicts_total{layer=\"injection\",mode=\"enforce\",verdict=\"deny\"} 3",
-        "holdpoint_unscanned_bytes_total{reason=\"binary\",route=\"shop\"} 0",
+        "holdpoint_unscanned_bytes_total{reason=\"no_item\",route=\"shop\"} 0",
     ] {
         assert!(scrape.contains(line), "{line}\n{scrape}");
     }
