@@ -23,7 +23,7 @@ use super::route::{Entry, Routes};
 use super::transit::Transit;
 use super::upstream::Upstream;
 use super::{Body, Setup, full};
-use crate::guard::{Cleared, Decision};
+use crate::guard::{Cleared, Decision, Guard};
 use crate::item::{Leg, RouteKind};
 use crate::metrics::Unscanned;
 use crate::protocols::http_tools::problem;
@@ -56,6 +56,8 @@ impl<U: Upstream> Gate<U> {
     pub(super) async fn answer(&self, request: http::Request<Body>) -> Response<Body> {
         let (parts, mut body) = request.into_parts();
         let waits = parts.headers.contains_key(header::EXPECT);
+        // Once: both legs and the answer's header are of one policy, whatever is swapped in meanwhile.
+        let guard = self.setup.guard.load_full();
         let routed = self.routes.find(&parts.uri);
         let entry = routed.as_ref().ok().map(|(entry, _)| Arc::clone(entry));
         let mut passage = Passage::begin(&self.setup.metrics, entry.as_ref());
@@ -66,7 +68,8 @@ impl<U: Upstream> Gate<U> {
                 Ok(permit) => {
                     let permit = Arc::new(permit);
                     passage.hold(Arc::clone(&permit));
-                    let passed = self.pass(&entry, below, parts, &mut body, permit);
+                    let guard = Arc::clone(&guard);
+                    let passed = self.pass(&entry, guard, below, parts, &mut body, permit);
                     AssertUnwindSafe(passed)
                         .catch_unwind()
                         .await
@@ -86,7 +89,6 @@ impl<U: Upstream> Gate<U> {
                 refused(entry.as_deref(), &refusal)
             }
         };
-        let guard = self.setup.guard.load();
         let hash = &guard.policy().hash.0;
         if let Ok(value) = HeaderValue::from_str(hash.get(..HASH_PREFIX).unwrap_or(hash)) {
             response.headers_mut().insert(POLICY, value);
@@ -97,6 +99,7 @@ impl<U: Upstream> Gate<U> {
     async fn pass(
         &self,
         entry: &Arc<Entry>,
+        guard: Arc<Guard>,
         below: Uri,
         parts: Parts,
         body: &mut Body,
@@ -107,7 +110,7 @@ impl<U: Upstream> Gate<U> {
         let session = identify(&parts.headers, &settings.principals, &settings.session)?;
         let (request, encoded) = self.receive(below, parts, body).await?;
         let transit = Arc::new(Transit {
-            guard: self.setup.guard.load_full(),
+            guard,
             metrics: Arc::clone(&self.setup.metrics),
             settings: Arc::clone(settings),
             entry: Arc::clone(entry),

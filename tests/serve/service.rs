@@ -164,3 +164,39 @@ async fn every_upstream_failure_has_its_own_answer() {
         assert_eq!(json["error"], code);
     }
 }
+
+#[tokio::test]
+async fn an_answer_names_the_policy_that_judged_it_even_after_a_swap() {
+    let folder = tempfile::tempdir().unwrap();
+    let guard = |policy: &str| {
+        let (settings, policy) = load(folder.path(), &config("http://world", ""), policy);
+        let modes = policy.modes.clone();
+        let guard = Guard::new(Arc::new(policy), &modes, Parts::default()).unwrap();
+        (Arc::new(guard), settings)
+    };
+    let (before, settings) = guard(OFF);
+    let (after, _) = guard(&OFF.replace("name: off", "name: later"));
+    let name = |guard: &Guard| guard.policy().hash.0.chars().take(12).collect::<String>();
+    let names = [name(&before), name(&after)];
+    assert_ne!(names[0], names[1]);
+    let current = Arc::new(ArcSwap::new(before));
+    let setup = Setup {
+        guard: Arc::clone(&current),
+        settings: Arc::new(settings),
+        metrics: Metrics::new(),
+    };
+    let swap = move |_| {
+        current.store(Arc::clone(&after));
+        Ok(Response::new(full("{}")))
+    };
+    let service = service(setup, World(Arc::new(swap))).unwrap();
+    for name in names {
+        let answer = service
+            .clone()
+            .oneshot(get("/shop/orders/1"))
+            .await
+            .unwrap();
+        assert_eq!(answer.status(), 200);
+        assert_eq!(answer.headers()["holdpoint-policy"], name);
+    }
+}
