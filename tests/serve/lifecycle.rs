@@ -10,27 +10,10 @@ use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::net::TcpStream;
 use tokio::process::{Child, ChildStderr, Command};
 
-use crate::streams::{ASK, CHAT, end, text};
+use crate::streams::{ASK, CHAT, gated};
 use crate::support::client::{Client, ask, request};
 use crate::support::rig::{OFF, Rig, config};
-use crate::support::upstream::{EVENTS, Gate, Step, Upstream, chunk, json, send};
-
-/// A stream that ends once the gate is open.
-async fn gated() -> (Upstream, Gate) {
-    let gate = Gate::default();
-    let wait = gate.clone();
-    let upstream = Upstream::start(move |_| {
-        vec![
-            send(EVENTS),
-            chunk(text("one")),
-            Step::Wait(wait.clone()),
-            chunk(end("stop")),
-            chunk(""),
-        ]
-    })
-    .await;
-    (upstream, gate)
-}
+use crate::support::upstream::{Gate, Upstream, json};
 
 async fn status(address: SocketAddr, path: &str) -> u16 {
     ask(address, request("GET", path, &[], "")).await.status

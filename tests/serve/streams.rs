@@ -44,6 +44,23 @@ fn call(index: usize, url: &str) -> String {
     ))
 }
 
+/// A stream that ends once the gate is open.
+pub async fn gated() -> (Upstream, Gate) {
+    let gate = Gate::default();
+    let wait = gate.clone();
+    let upstream = Upstream::start(move |_| {
+        vec![
+            send(EVENTS),
+            chunk(text("one")),
+            Step::Wait(wait.clone()),
+            chunk(end("stop")),
+            chunk(""),
+        ]
+    })
+    .await;
+    (upstream, gate)
+}
+
 async fn chat(rig: &Rig) -> Client {
     let mut client = Client::connect(rig.agents()).await;
     client.send(request("POST", CHAT, &[], ASK)).await;
@@ -259,18 +276,7 @@ async fn an_encoded_stream_flows_event_by_event() {
 
 #[tokio::test]
 async fn a_stream_holds_its_place_until_it_ends() {
-    let gate = Gate::default();
-    let wait = gate.clone();
-    let upstream = Upstream::start(move |_| {
-        vec![
-            send(EVENTS),
-            chunk(text("one")),
-            Step::Wait(wait.clone()),
-            chunk(end("stop")),
-            chunk(""),
-        ]
-    })
-    .await;
+    let (upstream, gate) = gated().await;
     let rig = Rig::before(&upstream.url(), "limits: {concurrency: 1}").await;
     let mut client = chat(&rig).await;
     client.until("one").await;
