@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::snapshot::{Difference, Free, Row, Snapshot, Table};
+use super::snapshot::{Difference, Snapshot};
 use super::sql::{Bindings, Sql, Steps, is_true, plain, to_json};
 use crate::source::Spot;
 use crate::store::sql::SqlError;
@@ -46,7 +46,7 @@ impl Change {
         }
     }
 
-    fn condition(&self) -> String {
+    pub(super) fn condition(&self) -> String {
         let rows = self.rows.as_ref().map_or("1", |sql| &sql.text);
         // As SQL takes it: a text that begins with a number counts as that number.
         format!("(({rows}) IS TRUE)")
@@ -141,7 +141,7 @@ impl Judge {
     /// # Errors
     /// The database or a condition failed.
     pub fn snapshot(&self, changes: &[&Change], bound: &Bindings) -> Result<Snapshot, SqlError> {
-        self.read(|connection| snapshot(connection, changes, bound))
+        self.read(|connection| Snapshot::read(connection, changes, bound))
     }
 
     /// Grades the world as it is now against what it was.
@@ -255,91 +255,6 @@ impl Judge {
     }
 }
 
-/// SQLite's own table of everything that the database defines.
-const SCHEMA: &str = "sqlite_schema";
-
-fn snapshot(
-    connection: &Connection,
-    changes: &[&Change],
-    bound: &Bindings,
-) -> rusqlite::Result<Snapshot> {
-    let mut schema = connection.prepare_cached(
-        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name",
-    )?;
-    let names = schema
-        .query_map([], |row| row.get::<_, String>(0))?
-        .collect::<rusqlite::Result<Vec<_>>>()?;
-    let mut tables = std::collections::BTreeMap::new();
-    for name in names {
-        let about: Vec<_> = changes
-            .iter()
-            .filter(|c| c.table == name)
-            .copied()
-            .collect();
-        let table = table(connection, &name, &about, bound)?;
-        tables.insert(name, table);
-    }
-    // Tables, views and triggers themselves: what comes or goes without a row would not show otherwise.
-    let schema = table(connection, SCHEMA, &[], bound)?;
-    tables.insert(SCHEMA.to_owned(), schema);
-    Ok(Snapshot { tables })
-}
-
-fn table(
-    connection: &Connection,
-    name: &str,
-    changes: &[&Change],
-    bound: &Bindings,
-) -> rusqlite::Result<Table> {
-    let all = if name == SCHEMA {
-        // Not where on the disk it stands.
-        "type, name, tbl_name, sql"
-    } else {
-        "*"
-    };
-    let mut select = format!("SELECT {all}");
-    for change in changes {
-        select += ", ";
-        select += &change.condition();
-    }
-    select += " FROM ";
-    select += &quoted(name);
-    let mut statement = connection.prepare_cached(&select)?;
-    let width = statement.column_count() - changes.len();
-    let columns: Vec<String> = statement
-        .column_names()
-        .take(width)
-        .map(str::to_owned)
-        .collect();
-    let index = |column: &String| columns.iter().position(|c| c == column);
-    let free: Vec<Option<Vec<usize>>> = changes
-        .iter()
-        .map(|change| {
-            let named = change.columns.as_ref()?;
-            Some(named.iter().filter_map(index).collect())
-        })
-        .collect();
-    let mut rows = bound.query(&mut statement)?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        let values = (0..width)
-            .map(|column| row.get_ref(column).map(to_json))
-            .collect::<rusqlite::Result<Vec<_>>>()?;
-        let mut may = Free::Nothing;
-        for (offset, columns) in free.iter().enumerate() {
-            if is_true(&to_json(row.get_ref(width + offset)?)) {
-                may.widen(columns.as_deref());
-            }
-        }
-        found.push(Row { values, free: may });
-    }
-    drop(rows);
-    Ok(Table {
-        columns,
-        rows: found,
-    })
-}
-
 fn rows(connection: &Connection, sql: &str, bound: &Bindings) -> rusqlite::Result<Vec<Vec<Value>>> {
     let mut statement = connection.prepare_cached(sql)?;
     let width = statement.column_count();
@@ -398,7 +313,7 @@ mod tests {
         let seen = judge.snapshot(&[], &Bindings::default()).unwrap();
         assert_eq!(
             seen.tables.keys().collect::<Vec<_>>(),
-            ["empty", "orders", "refunds", SCHEMA]
+            ["empty", "orders", "refunds", "sqlite_schema"]
         );
     }
 

@@ -2,8 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rusqlite::Connection;
 use serde::Serialize;
 use serde_json::{Map, Value};
+
+use super::judge::{Change, quoted};
+use super::sql::{Bindings, is_true, to_json};
+
+/// SQLite's own table of everything that the database defines.
+const SCHEMA: &str = "sqlite_schema";
 
 /// Every table of the world at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -66,6 +73,34 @@ pub struct Difference {
 }
 
 impl Snapshot {
+    /// Reads every table over the judge's connection.
+    pub(super) fn read(
+        connection: &Connection,
+        changes: &[&Change],
+        bound: &Bindings,
+    ) -> rusqlite::Result<Self> {
+        let mut schema = connection.prepare_cached(
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name",
+    )?;
+        let names = schema
+            .query_map([], |row| row.get::<_, String>(0))?
+            .collect::<rusqlite::Result<Vec<_>>>()?;
+        let mut tables = BTreeMap::new();
+        for name in names {
+            let about: Vec<_> = changes
+                .iter()
+                .filter(|c| c.table == name)
+                .copied()
+                .collect();
+            let table = table(connection, &name, &about, bound)?;
+            tables.insert(name, table);
+        }
+        // Tables, views and triggers themselves: what comes or goes without a row would not show otherwise.
+        let schema = table(connection, SCHEMA, &[], bound)?;
+        tables.insert(SCHEMA.to_owned(), schema);
+        Ok(Self { tables })
+    }
+
     /// Everything that differs and that neither snapshot's rows leave free, table by table.
     pub fn difference(&self, after: &Self) -> Vec<Difference> {
         let names: BTreeSet<_> = self.tables.keys().chain(after.tables.keys()).collect();
@@ -138,6 +173,61 @@ impl Row {
         });
         Some(kept.collect::<Vec<_>>().join(","))
     }
+}
+
+fn table(
+    connection: &Connection,
+    name: &str,
+    changes: &[&Change],
+    bound: &Bindings,
+) -> rusqlite::Result<Table> {
+    let all = if name == SCHEMA {
+        // Not where on the disk it stands.
+        "type, name, tbl_name, sql"
+    } else {
+        "*"
+    };
+    let mut select = format!("SELECT {all}");
+    for change in changes {
+        select += ", ";
+        select += &change.condition();
+    }
+    select += " FROM ";
+    select += &quoted(name);
+    let mut statement = connection.prepare_cached(&select)?;
+    let width = statement.column_count() - changes.len();
+    let columns: Vec<String> = statement
+        .column_names()
+        .take(width)
+        .map(str::to_owned)
+        .collect();
+    let index = |column: &String| columns.iter().position(|c| c == column);
+    let free: Vec<Option<Vec<usize>>> = changes
+        .iter()
+        .map(|change| {
+            let named = change.columns.as_ref()?;
+            Some(named.iter().filter_map(index).collect())
+        })
+        .collect();
+    let mut rows = bound.query(&mut statement)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let values = (0..width)
+            .map(|column| row.get_ref(column).map(to_json))
+            .collect::<rusqlite::Result<Vec<_>>>()?;
+        let mut may = Free::Nothing;
+        for (offset, columns) in free.iter().enumerate() {
+            if is_true(&to_json(row.get_ref(width + offset)?)) {
+                may.widen(columns.as_deref());
+            }
+        }
+        found.push(Row { values, free: may });
+    }
+    drop(rows);
+    Ok(Table {
+        columns,
+        rows: found,
+    })
 }
 
 #[cfg(test)]
