@@ -13,7 +13,7 @@ use tokio::process::{Child, ChildStderr, Command};
 use crate::streams::{ASK, CHAT, gated};
 use crate::support::client::{Client, ask, request};
 use crate::support::rig::{OFF, Rig, config};
-use crate::support::upstream::{Gate, Upstream, json};
+use crate::support::upstream::{Upstream, json};
 
 async fn status(address: SocketAddr, path: &str) -> u16 {
     ask(address, request("GET", path, &[], "")).await.status
