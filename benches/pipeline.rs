@@ -20,7 +20,7 @@ use holdpoint::policy::{self, Policy};
 use holdpoint::principal::{Principal, Session};
 use holdpoint::protocols::openai_chat::OpenAiChat;
 use holdpoint::protocols::{Frame, Framing, Protocol, Request, ResponseReader, Written};
-use holdpoint::settings::Limits;
+use holdpoint::settings::{Limits, ModelRoute};
 use holdpoint::store::{Stores, sql, tickets};
 use holdpoint::verdict::LayerId;
 use holdpoint::wire::json::Document;
@@ -124,7 +124,7 @@ async fn clear(guard: &Guard, protocol: &OpenAiChat, body: Bytes) -> Result<Byte
 }
 
 fn requests(criterion: &mut Criterion, runtime: &Runtime, stores: &Stores) -> Result<()> {
-    let protocol = OpenAiChat::new(&Limits::default(), true);
+    let protocol = OpenAiChat::new(&Limits::default(), &ModelRoute::default());
     let mut group = criterion.benchmark_group("request");
     for (size, name) in [(2 * KIB, "2 KB"), (64 * KIB, "64 KB")] {
         let body = Bytes::from(support::chat_request(size, false));
@@ -173,7 +173,7 @@ async fn answer(guard: &Guard, mut reader: Box<dyn ResponseReader>, body: Bytes)
 }
 
 fn answers(criterion: &mut Criterion, runtime: &Runtime, stores: &Stores) -> Result<()> {
-    let protocol = OpenAiChat::new(&Limits::default(), true);
+    let protocol = OpenAiChat::new(&Limits::default(), &ModelRoute::default());
     let mut group = criterion.benchmark_group("answer");
     let shapes = [
         ("8 KB", support::chat_answer(8 * KIB), false),

@@ -140,6 +140,16 @@ pub struct UnreadableCall {
     pub cause: String,
 }
 
+/// A tool that the model's provider runs by itself, such as web search, code execution or a hosted MCP server: its calls and
+/// outputs never pass the proxy, so it is judged where the request asks for it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProviderTool {
+    /// The provider's name of it: the `type` of the tool, or the field that asks for it.
+    pub kind: Arc<str>,
+    /// URL of the server it reaches, where the request names one.
+    pub server: Option<Arc<str>>,
+}
+
 /// Text that a model wrote and a client may render.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelText {
@@ -167,6 +177,8 @@ pub enum Item {
     ToolCall(ToolCall),
     /// A call whose arguments are not strict JSON.
     Unreadable(UnreadableCall),
+    /// A tool that the provider runs.
+    ProviderTool(ProviderTool),
     /// Rendered output.
     ModelText(ModelText),
     /// A destination of the forward proxy.

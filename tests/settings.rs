@@ -42,7 +42,10 @@ fn a_small_config_has_defaults() {
         (header.as_str(), &*secret.0),
         ("authorization", "Bearer model-secret")
     );
-    assert!(settings.routes[0].note && !settings.routes[1].note);
+    let RouteProtocol::OpenAiChat(model) = &settings.routes[0].protocol else {
+        panic!("a model's route")
+    };
+    assert!(model.note);
     let RouteProtocol::HttpTools(tools) = &settings.routes[1].protocol else {
         panic!("http tools")
     };

@@ -28,8 +28,8 @@ use crate::policy::{self, Policy};
 use crate::principal::Principal;
 use crate::serve::{self, Addresses, Running};
 use crate::settings::{
-    Approver, HttpTool, Limits, Listen, Principals, Route, RouteProtocol, Secret, SessionSource,
-    Settings, SqlStore, TicketSettings, Timeouts, Upstream,
+    Approver, HttpTool, Limits, Listen, ModelRoute, Principals, Route, RouteProtocol, Secret,
+    SessionSource, Settings, SqlStore, TicketSettings, Timeouts, Upstream,
 };
 use crate::store::sql::{self, ReadOnlySql};
 use crate::store::{Stores, tickets};
@@ -263,7 +263,6 @@ fn settings(
         prefix: prefix.to_owned(),
         upstream: UpstreamName::from(upstream),
         protocol,
-        note: true,
     };
     let tools = vec![
         tool("get_order", Method::GET, "/orders/{order_id}"),
@@ -280,7 +279,12 @@ fn settings(
         policy: PathBuf::from("policies/demo.yaml"),
         upstreams: [upstream("model", model)?, upstream("shop", shop)?].into(),
         routes: vec![
-            route("model", "/openai", "model", RouteProtocol::OpenAiChat),
+            route(
+                "model",
+                "/openai",
+                "model",
+                RouteProtocol::OpenAiChat(ModelRoute::default()),
+            ),
             route("shop", "/shop", "shop", RouteProtocol::HttpTools(tools)),
         ],
         stores: [(

@@ -47,7 +47,7 @@ pub(super) fn fitting(layer: LayerId, item: &Item, verdict: Verdict) -> Verdict 
     );
     let fits = match verdict {
         Verdict::Allow | Verdict::Deny(_) => true,
-        Verdict::Rewrite(_) => !call,
+        Verdict::Rewrite(_) => !call && !matches!(item, Item::ProviderTool(_)),
         Verdict::Hold(_) => call,
     };
     if fits {

@@ -1,15 +1,21 @@
 //! Wire protocols. An adapter finds the items in a message and writes the rulings back. It never judges.
 
+pub mod anthropic_messages;
+pub mod fates;
 pub mod http_tools;
+pub mod mcp;
 pub mod note;
 pub mod openai_chat;
+pub mod passed;
+pub mod strict;
+pub mod texts;
 
 use bytes::Bytes;
 use http::StatusCode;
 
 use crate::guard::{Decision, Receipt};
 use crate::item::{Located, RouteKind};
-use crate::verdict::{Hold, Reason};
+use crate::verdict::{Finding, Hold, Reason};
 use crate::wire::json::Document;
 
 /// Most texts of one message: each costs a verdict, many times the memory of the few bytes it may have.
@@ -36,6 +42,14 @@ pub struct Malformed {
     pub message: String,
 }
 
+/// A ruling that does not fit the message it is about.
+pub fn unwritable() -> Malformed {
+    Malformed {
+        code: "ruling_unwritable",
+        message: "a ruling does not fit the message it is about".to_owned(),
+    }
+}
+
 /// A refusal before a protocol gives it its shape.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refusal {
@@ -51,6 +65,25 @@ pub struct Refusal {
     pub hold: Option<Hold>,
     /// Whether the client may try the same again.
     pub retry: bool,
+}
+
+impl Refusal {
+    /// What the policy refused: 403, which no SDK retries; 409 only where the same call will soon be through.
+    pub fn of(finding: &Finding, hold: Option<&Hold>) -> Self {
+        let in_progress = finding.reason == Reason::InProgress;
+        Self {
+            status: if in_progress {
+                StatusCode::CONFLICT
+            } else {
+                StatusCode::FORBIDDEN
+            },
+            code: finding.reason.as_str(),
+            message: finding.reason.advice().to_owned(),
+            reason: Some(finding.reason),
+            hold: hold.cloned(),
+            retry: in_progress,
+        }
+    }
 }
 
 /// A request after the rulings.
@@ -126,6 +159,17 @@ pub trait ResponseReader: Send {
     /// # Errors
     /// It ended early: what is held is dropped and the client's connection is aborted as the upstream's was.
     fn finish(&mut self) -> Result<Step, Malformed>;
+
+    /// What may be sent between two pieces of an event stream while nothing else leaves, so that nobody on the way takes the
+    /// stream for dead: a comment, unless the protocol's clients want something else.
+    fn keep_alive(&self) -> Bytes {
+        Bytes::from_static(b": keep-alive\n\n")
+    }
+
+    /// Whether the stream may stand still for as long as it likes: nothing is awaited on it.
+    fn is_endless(&self) -> bool {
+        false
+    }
 }
 
 /// One wire protocol.
@@ -158,6 +202,21 @@ pub trait Protocol: Send + Sync {
         head: &http::response::Parts,
     ) -> Result<Box<dyn ResponseReader>, Malformed>;
 
-    /// Renders a refusal in the protocol's own error shape.
-    fn refuse(&self, refusal: &Refusal) -> http::Response<Bytes>;
+    /// What a refusal of this request must name, such as the id of a JSON-RPC request, as JSON text.
+    fn address(&self, _request: &Request) -> Option<Bytes> {
+        None
+    }
+
+    /// The session that the protocol itself knows of, where no header of the config names one. It is scoped to the principal.
+    fn session(&self, _request: &Request) -> Option<String> {
+        None
+    }
+
+    /// A stored answer as the answer to this request.
+    fn replayed(&self, _request: &Request, receipt: Receipt) -> Receipt {
+        receipt
+    }
+
+    /// Renders a refusal in the protocol's own error shape. `to`: what [`Protocol::address`] gave, where the request was read.
+    fn refuse(&self, refusal: &Refusal, to: Option<&Bytes>) -> http::Response<Bytes>;
 }

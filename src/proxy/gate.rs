@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 use super::answer::{self, Incoming};
 use super::claims::Claims;
 use super::headers::HeaderRules;
-use super::identify::identify;
+use super::identify::{identify, scoped};
 use super::passage::Passage;
 use super::redeem::Redemption;
 use super::refuse::{self, Refused, should_retry};
@@ -41,6 +41,16 @@ const HASH_PREFIX: usize = 12;
 /// How long the rest of a refused request is read, so that its sender gets to read the answer.
 const LINGER: Duration = Duration::from_secs(2);
 
+/// A request on its way in.
+struct Inbound<'r> {
+    /// Below the route's prefix.
+    below: Uri,
+    parts: Parts,
+    body: &'r mut Body,
+    /// Set once the request is read: what a refusal of it must name.
+    address: &'r mut Option<Bytes>,
+}
+
 /// Everything requests share.
 pub(super) struct Gate<U> {
     pub(super) setup: Setup,
@@ -61,6 +71,7 @@ impl<U: Upstream> Gate<U> {
         let routed = self.routes.find(&parts.uri);
         let entry = routed.as_ref().ok().map(|(entry, _)| Arc::clone(entry));
         let mut passage = Passage::begin(&self.setup.metrics, entry.as_ref());
+        let mut address = None;
         let answered = match routed {
             Err(code) => Err(code.refusal()),
             Ok((entry, below)) => match Arc::clone(&self.permits).try_acquire_owned() {
@@ -69,7 +80,13 @@ impl<U: Upstream> Gate<U> {
                     let permit = Arc::new(permit);
                     passage.hold(Arc::clone(&permit));
                     let guard = Arc::clone(&guard);
-                    let passed = self.pass(&entry, guard, below, parts, &mut body, permit);
+                    let inbound = Inbound {
+                        below,
+                        parts,
+                        body: &mut body,
+                        address: &mut address,
+                    };
+                    let passed = self.pass(&entry, guard, inbound, permit);
                     AssertUnwindSafe(passed)
                         .catch_unwind()
                         .await
@@ -86,7 +103,7 @@ impl<U: Upstream> Gate<U> {
                     let limit = self.setup.settings.limits.request_body;
                     body::discard(&mut body, limit, LINGER).await;
                 }
-                refused(entry.as_deref(), &refusal)
+                refused(entry.as_deref(), &refusal, address.as_ref())
             }
         };
         let hash = &guard.policy().hash.0;
@@ -100,15 +117,25 @@ impl<U: Upstream> Gate<U> {
         &self,
         entry: &Arc<Entry>,
         guard: Arc<Guard>,
-        below: Uri,
-        parts: Parts,
-        body: &mut Body,
+        inbound: Inbound<'_>,
         permit: Arc<OwnedSemaphorePermit>,
     ) -> Result<Response<Body>, Refused> {
         let settings = &self.setup.settings;
+        let Inbound {
+            below,
+            parts,
+            body,
+            address,
+        } = inbound;
         self.rules.check(&parts)?;
-        let session = identify(&parts.headers, &settings.principals, &settings.session)?;
+        let mut session = identify(&parts.headers, &settings.principals, &settings.session)?;
         let (request, encoded) = self.receive(below, parts, body).await?;
+        *address = entry.protocol.address(&request);
+        if session.key.is_none()
+            && let Some(own) = entry.protocol.session(&request)
+        {
+            session.key = Some(scoped(&own, &session.principal));
+        }
         let transit = Arc::new(Transit {
             guard,
             metrics: Arc::clone(&self.setup.metrics),
@@ -131,6 +158,7 @@ impl<U: Upstream> Gate<U> {
         claims.not_sent().await;
         match (written, again) {
             (Ok(Written::Replay(receipt)), Some(request)) => {
+                let receipt = entry.protocol.replayed(&request, receipt);
                 answer::replay(&transit, &request, receipt).await
             }
             (Ok(Written::Refuse(refusal)), _) => Err(Box::new(refusal)),
@@ -246,9 +274,9 @@ fn same(a: &Bytes, b: &Bytes) -> bool {
 }
 
 /// A refusal in the route's own shape.
-fn refused(entry: Option<&Entry>, refusal: &Refusal) -> Response<Body> {
+fn refused(entry: Option<&Entry>, refusal: &Refusal, to: Option<&Bytes>) -> Response<Body> {
     let mut response = match entry {
-        Some(entry) => entry.protocol.refuse(refusal),
+        Some(entry) => entry.protocol.refuse(refusal, to),
         None => problem(refusal),
     };
     let headers = response.headers_mut();

@@ -71,7 +71,7 @@ fn session_value<'h>(
 }
 
 /// The same header value of two principals names two sessions.
-fn scoped(value: &str, principal: &Principal) -> SessionKey {
+pub(super) fn scoped(value: &str, principal: &Principal) -> SessionKey {
     let mut identity = Vec::new();
     for part in [&principal.tenant, &principal.issuer, &principal.subject] {
         identity.extend_from_slice(part.as_bytes());

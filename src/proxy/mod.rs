@@ -8,6 +8,7 @@ mod client;
 mod gate;
 mod headers;
 mod identify;
+mod keep_alive;
 mod passage;
 mod redeem;
 pub mod refuse;
@@ -36,7 +37,9 @@ pub use upstream::{Upstream, UpstreamError};
 use crate::guard::Guard;
 use crate::metrics::Metrics;
 use crate::protocols::Protocol;
+use crate::protocols::anthropic_messages::AnthropicMessages;
 use crate::protocols::http_tools::HttpTools;
+use crate::protocols::mcp::Mcp;
 use crate::protocols::openai_chat::OpenAiChat;
 use crate::settings::{Route, RouteProtocol, Settings};
 use crate::source::Problems;
@@ -129,7 +132,11 @@ fn pseudonym() -> String {
 
 fn protocol(route: &Route, settings: &Settings) -> Result<Box<dyn Protocol>, Problems> {
     Ok(match &route.protocol {
-        RouteProtocol::OpenAiChat => Box::new(OpenAiChat::new(&settings.limits, route.note)),
+        RouteProtocol::OpenAiChat(model) => Box::new(OpenAiChat::new(&settings.limits, model)),
+        RouteProtocol::AnthropicMessages(model) => {
+            Box::new(AnthropicMessages::new(&settings.limits, model))
+        }
+        RouteProtocol::Mcp(mcp) => Box::new(Mcp::new(&settings.limits, mcp)),
         RouteProtocol::HttpTools(tools) => Box::new(HttpTools::new(tools)?),
     })
 }

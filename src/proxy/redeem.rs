@@ -81,7 +81,11 @@ impl<U: Upstream> Redemption<U> {
             }
             // The upstream acted, and its answer cannot be given: the receipt is what the agent gets.
             Err(failure) => {
-                let rendered = transit.entry.protocol.refuse(&failure.refusal);
+                let address = transit.entry.protocol.address(&request);
+                let rendered = transit
+                    .entry
+                    .protocol
+                    .refuse(&failure.refusal, address.as_ref());
                 spend(claims, &rendered).await?;
                 Err(failure.refusal)
             }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::stream;
@@ -9,6 +10,7 @@ use http_body::Frame as BodyFrame;
 use http_body_util::{BodyExt, StreamBody};
 
 use super::claims::Claims;
+use super::keep_alive::keep_alive;
 use super::refuse::{self, Refused};
 use super::transit::Transit;
 use super::{Body, BoxError};
@@ -17,6 +19,9 @@ use crate::metrics::{Unscanned, UpstreamFault};
 use crate::protocols::{Event, Frame, Framing, Malformed, ResponseReader, Step};
 use crate::wire::body::{self, BodyError, Encodings};
 use crate::wire::sse;
+
+/// How long a stream may stand still on which nothing is awaited.
+const ENDLESS: Duration = Duration::from_hours(24 * 365);
 
 /// A reader with what it needs to have items judged.
 pub(super) struct Driver {
@@ -179,6 +184,8 @@ fn joined(mut pieces: Vec<Bytes>) -> Bytes {
 /// aborts the client's connection, so that no client takes a cut answer for a whole one.
 pub(super) fn events(driver: Driver, body: Body, encodings: &Encodings) -> Body {
     let limit = driver.transit.settings.limits.response_body;
+    let sign = driver.reader.keep_alive();
+    let every = driver.transit.settings.timeouts.keep_alive;
     let events = Events {
         sse: sse::Decoder::new(limit),
         decoder: body::Decoder::new(encodings),
@@ -196,7 +203,7 @@ pub(super) fn events(driver: Driver, body: Body, encodings: &Encodings) -> Body 
             Err(refusal) => Err(BoxError::from(refusal.message)),
         }
     });
-    StreamBody::new(pieces).boxed_unsync()
+    keep_alive(StreamBody::new(pieces).boxed_unsync(), sign, every)
 }
 
 struct Events {
@@ -240,7 +247,11 @@ impl Events {
     }
 
     async fn read(&mut self) -> Result<(), Refused> {
-        let idle = self.driver.transit.settings.timeouts.idle;
+        let idle = if self.driver.reader.is_endless() {
+            ENDLESS
+        } else {
+            self.driver.transit.settings.timeouts.idle
+        };
         let limit = self.driver.transit.settings.limits.response_body;
         let unread = |driver: &Driver, error| unread(&driver.transit, &error);
         let piece = body::next_piece(&mut self.body, idle)

@@ -100,6 +100,7 @@ fn size(item: &Item) -> usize {
         Item::ToolCall(call) => call.args.raw.len(),
         Item::ModelText(text) => text.text.len(),
         Item::Egress(target) => target.authority.len(),
+        Item::ProviderTool(tool) => tool.kind.len(),
         Item::Unreadable(_) => 0,
     }
 }

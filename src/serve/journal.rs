@@ -94,6 +94,7 @@ fn named(item: &Item) -> (&'static str, Option<&ToolName>) {
         Item::ToolOutput(output) => ("tool_output", output.tool.as_ref()),
         Item::ToolCall(call) => ("call", Some(&call.tool)),
         Item::Unreadable(call) => ("call", Some(&call.tool)),
+        Item::ProviderTool(_) => ("provider_tool", None),
         Item::ModelText(_) => ("model_text", None),
         Item::Egress(_) => ("egress", None),
     }

@@ -85,7 +85,11 @@ impl std::fmt::Debug for Secret {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RouteProtocol {
     /// OpenAI Chat Completions.
-    OpenAiChat,
+    OpenAiChat(ModelRoute),
+    /// Anthropic Messages.
+    AnthropicMessages(ModelRoute),
+    /// The Model Context Protocol over HTTP.
+    Mcp(McpRoute),
     /// A REST backend: methods and path templates mapped to tools.
     HttpTools(Vec<HttpTool>),
 }
@@ -94,10 +98,59 @@ impl RouteProtocol {
     /// The kind of upstream behind it.
     pub const fn kind(&self) -> RouteKind {
         match self {
-            Self::OpenAiChat => RouteKind::Model,
+            Self::OpenAiChat(_) | Self::AnthropicMessages(_) => RouteKind::Model,
+            Self::Mcp(_) => RouteKind::Mcp,
             Self::HttpTools(_) => RouteKind::Http,
         }
     }
+}
+
+/// What is special about a route to a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelRoute {
+    /// Whether a blocked call leaves a note as assistant text.
+    pub note: bool,
+    /// What in the conversation is untrusted besides tool outputs.
+    pub untrusted: Untrusted,
+    /// Calls that carry another call.
+    pub wrapped: Vec<Wrapped>,
+}
+
+impl Default for ModelRoute {
+    fn default() -> Self {
+        Self {
+            note: true,
+            untrusted: Untrusted::default(),
+            wrapped: Vec::new(),
+        }
+    }
+}
+
+/// Text of a conversation that an agent has pasted from its tools.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Untrusted {
+    /// Roles whose whole text is untrusted, such as `user`.
+    pub roles: Vec<String>,
+    /// Names of tags: what stands between `<NAME ..>` and `</NAME>` in a user's text is untrusted.
+    pub tags: Vec<String>,
+}
+
+/// What is special about a route to an MCP server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct McpRoute {
+    /// Calls that carry another call.
+    pub wrapped: Vec<Wrapped>,
+}
+
+/// A tool whose arguments name the tool that is really called, such as a gateway's `call_tool`: the inner call is judged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrapped {
+    /// The outer tool, exact.
+    pub tool: ToolName,
+    /// JSON Pointer of the inner tool's name in the outer arguments.
+    pub name: String,
+    /// JSON Pointer of the inner arguments.
+    pub arguments: String,
 }
 
 /// One path prefix of the proxy.
@@ -111,8 +164,6 @@ pub struct Route {
     pub upstream: UpstreamName,
     /// How.
     pub protocol: RouteProtocol,
-    /// Whether a blocked call leaves a note as assistant text.
-    pub note: bool,
 }
 
 /// A REST call that is a tool.
@@ -209,6 +260,8 @@ pub struct Timeouts {
     pub first_byte: Duration,
     /// Between two pieces of a body or stream.
     pub idle: Duration,
+    /// After so much silence an event stream to the agent gets a sign of life.
+    pub keep_alive: Duration,
     /// For requests in flight at shutdown.
     pub drain: Duration,
 }
@@ -219,6 +272,7 @@ impl Default for Timeouts {
             connect: Duration::from_secs(10),
             first_byte: Duration::from_mins(10),
             idle: Duration::from_mins(5),
+            keep_alive: Duration::from_secs(15),
             drain: Duration::from_secs(30),
         }
     }

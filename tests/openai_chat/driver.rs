@@ -11,7 +11,7 @@ use holdpoint::names::RuleId;
 use holdpoint::policy::PolicyHash;
 use holdpoint::protocols::openai_chat::OpenAiChat;
 use holdpoint::protocols::{Frame, Framing, Malformed, Protocol, Request, ResponseReader, Step};
-use holdpoint::settings::Limits;
+use holdpoint::settings::{Limits, ModelRoute};
 use holdpoint::verdict::{Finding, LayerId, Reason, Ruling, Verdict};
 use holdpoint::wire::json::{BODY_DEPTH, Document};
 use holdpoint::wire::sse::Decoder;
@@ -21,7 +21,7 @@ pub const JSON: &str = "application/json";
 pub const EVENTS: &str = "text/event-stream; charset=utf-8";
 
 pub fn adapter() -> OpenAiChat {
-    OpenAiChat::new(&Limits::default(), true)
+    OpenAiChat::new(&Limits::default(), &ModelRoute::default())
 }
 
 pub fn request(method: &str, path: &str, body: &str) -> Request {

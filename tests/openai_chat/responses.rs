@@ -7,7 +7,7 @@ use holdpoint::item::{Item, Located};
 use holdpoint::names::TicketId;
 use holdpoint::protocols::openai_chat::OpenAiChat;
 use holdpoint::protocols::{Event, Frame, Malformed, Protocol};
-use holdpoint::settings::Limits;
+use holdpoint::settings::{Limits, ModelRoute};
 use holdpoint::verdict::{Hold, Reason, Undecided, Verdict};
 
 use crate::driver::{
@@ -193,7 +193,13 @@ fn an_error_of_the_upstream_passes_as_it_came() {
 
 #[test]
 fn without_a_note_nothing_is_said() {
-    let adapter = OpenAiChat::new(&Limits::default(), false);
+    let adapter = OpenAiChat::new(
+        &Limits::default(),
+        &ModelRoute {
+            note: false,
+            ..ModelRoute::default()
+        },
+    );
     let decide = |items: &[Located]| decision(items, &|_| deny(Reason::NotOwner));
     let body = [Bytes::from_static(CALLS_ONLY.as_bytes())];
     let plain = respond(&adapter, 200, JSON, &body, &decide).unwrap();
@@ -314,7 +320,7 @@ fn more_than_may_be_held_ends_the_response() {
         held: 100,
         ..Limits::default()
     };
-    let adapter = OpenAiChat::new(&limits, true);
+    let adapter = OpenAiChat::new(&limits, &ModelRoute::default());
     let decide = |items: &[Located]| decision(items, &allow);
     let long = format!(r#"{{\"a\":\"{}\"}}"#, "x".repeat(100));
     let body = CALLS_ONLY.replace(r#""arguments":"""#, &format!(r#""arguments":"{long}""#));

@@ -29,8 +29,8 @@ use crate::names::{RouteName, UpstreamName};
 use crate::policy::ExecutesAt;
 use crate::proxy::{self, ProxyService, Setup};
 use crate::settings::{
-    HttpTool, Limits, Listen, Principals, Route, RouteProtocol, SessionSource, Settings, Timeouts,
-    Upstream,
+    HttpTool, Limits, Listen, ModelRoute, Principals, Route, RouteProtocol, SessionSource,
+    Settings, Timeouts, Upstream,
 };
 use crate::source::{Problem, Problems};
 use crate::store::Stores;
@@ -358,14 +358,12 @@ fn settings(tools: &HashMap<String, RouteName>, principals: Principals) -> Setti
             method: Method::POST,
             path: "/{tool}".to_owned(),
         }]),
-        note: true,
     });
     let model = Route {
         name: RouteName::from(MODEL),
         prefix: prefix(&RouteName::from(MODEL)),
         upstream: UpstreamName::from(MODEL),
-        protocol: RouteProtocol::OpenAiChat,
-        note: true,
+        protocol: RouteProtocol::OpenAiChat(ModelRoute::default()),
     };
     Settings {
         // Nothing listens: the service is called in process.

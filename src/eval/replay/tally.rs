@@ -69,6 +69,7 @@ impl Observer for Tally {
                 Item::Unreadable(call) => ("call", call.call_id.as_deref()),
                 Item::ToolOutput(output) => ("output", output.call_id.as_deref()),
                 Item::Definition(_) => ("definition", None),
+                Item::ProviderTool(_) => ("provider_tool", None),
                 Item::ModelText(_) => ("text", None),
                 Item::Egress(_) => ("egress", None),
             };

@@ -76,7 +76,11 @@ fn untrusted(item: &Item) -> Option<(&str, Option<&ToolName>)> {
     match item {
         Item::ToolOutput(output) => Some((&output.text, output.tool.as_ref())),
         Item::Definition(definition) => Some((&definition.text, Some(&definition.tool))),
-        Item::ToolCall(_) | Item::Unreadable(_) | Item::ModelText(_) | Item::Egress(_) => None,
+        Item::ToolCall(_)
+        | Item::Unreadable(_)
+        | Item::ProviderTool(_)
+        | Item::ModelText(_)
+        | Item::Egress(_) => None,
     }
 }
 

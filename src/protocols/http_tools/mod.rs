@@ -11,16 +11,16 @@ use std::collections::HashMap;
 use arguments::Gathered;
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use http::{HeaderName, HeaderValue, Method, Uri, header};
 pub use problem::problem;
 
-use super::{Malformed, Protocol, Refusal, Request, ResponseReader, Written};
+use super::{Malformed, Protocol, Refusal, Request, ResponseReader, Written, unwritable};
 use crate::guard::Decision;
 use crate::item::{Item, Located, Place, RouteKind, ToolCall};
 use crate::names::ToolName;
 use crate::settings::HttpTool;
 use crate::source::{Problem, Problems};
-use crate::verdict::{Finding, Hold, Reason, Verdict};
+use crate::verdict::{Reason, Verdict};
 use crate::wire::json::{BODY_DEPTH, Document};
 use crate::wire::media::{Media, media};
 
@@ -183,8 +183,8 @@ impl Protocol for HttpTools {
     fn write(&self, mut request: Request, decision: &Decision) -> Result<Written, Malformed> {
         let ruling = decision.rulings.first().ok_or_else(unwritable)?;
         match &ruling.verdict {
-            Verdict::Deny(finding) => Ok(Written::Refuse(refusal(finding, None))),
-            Verdict::Hold(hold) => Ok(Written::Refuse(refusal(&hold.finding, Some(hold)))),
+            Verdict::Deny(finding) => Ok(Written::Refuse(Refusal::of(finding, None))),
+            Verdict::Hold(hold) => Ok(Written::Refuse(Refusal::of(&hold.finding, Some(hold)))),
             Verdict::Rewrite(_) => Err(unwritable()),
             Verdict::Allow => {
                 if let Some((_, receipt)) = decision.receipts.first() {
@@ -212,7 +212,7 @@ impl Protocol for HttpTools {
         Ok(Box::new(response::Answer::new(tool, media == Media::Json)))
     }
 
-    fn refuse(&self, refusal: &Refusal) -> http::Response<Bytes> {
+    fn refuse(&self, refusal: &Refusal, _to: Option<&Bytes>) -> http::Response<Bytes> {
         let mut response = problem(refusal);
         if refusal.reason == Some(Reason::InProgress) {
             response
@@ -228,29 +228,6 @@ fn unknown() -> Malformed {
         code: "endpoint_unknown",
         message: "The route maps no tool to this method and path. Add it to the route's `tools`."
             .to_owned(),
-    }
-}
-
-fn refusal(finding: &Finding, hold: Option<&Hold>) -> Refusal {
-    let in_progress = finding.reason == Reason::InProgress;
-    Refusal {
-        status: if in_progress {
-            StatusCode::CONFLICT
-        } else {
-            StatusCode::FORBIDDEN
-        },
-        code: finding.reason.as_str(),
-        message: finding.reason.advice().to_owned(),
-        reason: Some(finding.reason),
-        hold: hold.cloned(),
-        retry: in_progress,
-    }
-}
-
-fn unwritable() -> Malformed {
-    Malformed {
-        code: "ruling_unwritable",
-        message: "A verdict could not be written into the message.".to_owned(),
     }
 }
 

@@ -8,6 +8,7 @@ use crate::guard::{Claim, Outcome, Receipt};
 use crate::names::{RuleId, TicketId};
 use crate::policy::PolicyHash;
 use crate::protocols::{Frame, MOST_TEXTS};
+use crate::verdict::{Finding, Hold};
 use crate::verdict::{LayerId, Rewrite, RewriteKind, Ruling, Undecided};
 
 fn tool(name: Option<&str>, method: Method, path: &str) -> HttpTool {
@@ -222,7 +223,7 @@ fn a_receipt_is_replayed_and_a_refusal_says_what_lifts_it() {
     let Written::Refuse(refused) = shop().write(order(), &decision([hold])).unwrap() else {
         panic!("refused")
     };
-    let answer = shop().refuse(&refused);
+    let answer = shop().refuse(&refused, None);
     assert_eq!(answer.status(), 403);
     let body: Value = serde_json::from_slice(answer.body()).unwrap();
     assert_eq!(
@@ -244,7 +245,7 @@ fn a_receipt_is_replayed_and_a_refusal_says_what_lifts_it() {
     let Written::Refuse(busy) = shop().write(order(), &decision([busy])).unwrap() else {
         panic!("refused")
     };
-    let answer = shop().refuse(&busy);
+    let answer = shop().refuse(&busy, None);
     assert_eq!((answer.status().as_u16(), busy.retry), (409, true));
     assert_eq!(answer.headers()[header::RETRY_AFTER], "1");
 }

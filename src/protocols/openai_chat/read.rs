@@ -6,29 +6,15 @@ use std::sync::Arc;
 use http::Method;
 use http::request::Parts;
 
-use super::{invalid_request, lookalike, media_type, present};
-use crate::item::{Item, Located, Place, ToolDefinition, ToolOutput};
+use super::{exact_keys_in_request as check, invalid_request, media_type, present};
+use crate::item::{Located, Place};
 use crate::names::ToolName;
-use crate::protocols::{MOST_TEXTS, Malformed, Request};
+use crate::protocols::texts::{Found, Source, Texts};
+use crate::protocols::{Malformed, Request};
 use crate::wire::json::{Kind, Node};
 
 /// Roles whose text comes from the operator, the user or the model; every other text is untrusted.
 const TRUSTED_ROLES: [&str; 4] = ["system", "developer", "user", "assistant"];
-
-/// An item with what stands in its place in the tree.
-pub(super) struct Found<'d> {
-    pub located: Located,
-    pub slot: Slot<'d>,
-}
-
-/// What a ruling edits.
-#[derive(Clone, Copy)]
-pub(super) enum Slot<'d> {
-    /// A string.
-    Text(&'d Node),
-    /// An element of the array under this key of the body.
-    Tool(&'static str, usize),
-}
 
 /// Every item of a request, in message order.
 pub(super) fn items(request: &Request) -> Result<Vec<Located>, Malformed> {
@@ -106,7 +92,7 @@ pub(super) fn found(body: &Node) -> Result<Vec<Found<'_>>, Malformed> {
     check(body, "", &["messages", "tools", "functions", "tool_choice"])?;
     for key in ["tools", "functions"] {
         for (index, tool) in list(body, "", key)?.iter().enumerate() {
-            finder.definition(key, index, tool)?;
+            finder.definition(body, key, index, tool)?;
         }
     }
     if present(body, "messages").is_none() {
@@ -115,18 +101,12 @@ pub(super) fn found(body: &Node) -> Result<Vec<Found<'_>>, Malformed> {
     for (index, message) in list(body, "", "messages")?.iter().enumerate() {
         finder.message(message, &format!("/messages/{index}"))?;
     }
-    if finder.found.len() > MOST_TEXTS {
-        return Err(Malformed {
-            code: "body_too_large",
-            message: format!("the request has more than {MOST_TEXTS} texts of tools"),
-        });
-    }
-    Ok(finder.found)
+    finder.texts.finish("body_too_large")
 }
 
 #[derive(Default)]
 struct Finder<'d> {
-    found: Vec<Found<'d>>,
+    texts: Texts<'d>,
     /// The tool of every call that the conversation has shown so far, by its id.
     tools: HashMap<&'d str, ToolName>,
 }
@@ -134,6 +114,7 @@ struct Finder<'d> {
 impl<'d> Finder<'d> {
     fn definition(
         &mut self,
+        body: &'d Node,
         key: &'static str,
         index: usize,
         tool: &'d Node,
@@ -153,18 +134,10 @@ impl<'d> Finder<'d> {
             .or_else(|| tool.get("type").filter(|_| inner.is_none()))
             .and_then(Node::as_str)
             .ok_or_else(|| invalid_request(&pointer, "has no name"))?;
-        let mut text = String::new();
-        strings(tool, &mut text);
-        self.found.push(Found {
-            located: Located {
-                place: place(pointer, tool),
-                item: Item::Definition(ToolDefinition {
-                    tool: ToolName::from(name),
-                    text: text.into(),
-                }),
-            },
-            slot: Slot::Tool(key, index),
-        });
+        if let Some(list) = body.get(key) {
+            self.texts
+                .definition(list, index, ToolName::from(name), pointer);
+        }
         Ok(())
     }
 
@@ -205,88 +178,46 @@ impl<'d> Finder<'d> {
         pointer: &str,
         source: &Source,
     ) -> Result<(), Malformed> {
-        let pointer = format!("{pointer}/content");
+        let mut pointer = format!("{pointer}/content");
         let Some(content) = present(message, "content") else {
             return Ok(());
         };
-        match &content.kind {
-            Kind::String(_) => self.output(content, pointer, source),
-            Kind::Array(parts) => {
-                for (index, part) in parts.iter().enumerate() {
-                    let pointer = format!("{pointer}/{index}");
-                    check(part, &pointer, &["type", "text"])?;
-                    self.part(part, &pointer, source);
-                }
+        let parts = match &content.kind {
+            Kind::String(_) => {
+                self.texts.text(content, pointer, source);
+                return Ok(());
             }
+            Kind::Array(parts) => parts,
             _ => {
                 return Err(invalid_request(
                     &pointer,
                     "must be a string or an array of parts",
                 ));
             }
+        };
+        let from = self.texts.len();
+        let length = pointer.len();
+        for (index, part) in parts.iter().enumerate() {
+            Place::push_step(&mut pointer, &index.to_string());
+            check(part, &pointer, &["type", "text"])?;
+            self.part(part, &mut pointer, source);
+            pointer.truncate(length);
         }
+        self.texts.join(from, &pointer, source);
         Ok(())
     }
 
     /// Every string of a part, whatever its type, but not the type itself.
-    fn part(&mut self, part: &'d Node, pointer: &str, source: &Source) {
-        match &part.kind {
-            Kind::Object(members) => {
-                for member in members.iter().filter(|member| &*member.key != "type") {
-                    let pointer = below(pointer, &member.key);
-                    self.leaves(&member.value, pointer, source);
-                }
-            }
-            _ => self.leaves(part, pointer.to_owned(), source),
+    fn part(&mut self, part: &'d Node, pointer: &mut String, source: &Source) {
+        let Kind::Object(members) = &part.kind else {
+            return self.texts.leaves(part, pointer, source, true);
+        };
+        let length = pointer.len();
+        for member in members.iter().filter(|member| &*member.key != "type") {
+            Place::push_step(pointer, &member.key);
+            self.texts.leaves(&member.value, pointer, source, true);
+            pointer.truncate(length);
         }
-    }
-
-    fn leaves(&mut self, node: &'d Node, pointer: String, source: &Source) {
-        match &node.kind {
-            Kind::String(_) => self.output(node, pointer, source),
-            Kind::Array(elements) => {
-                for (index, element) in elements.iter().enumerate() {
-                    self.leaves(element, below(&pointer, &index.to_string()), source);
-                }
-            }
-            Kind::Object(members) => {
-                for member in members {
-                    self.leaves(&member.value, below(&pointer, &member.key), source);
-                }
-            }
-            Kind::Null | Kind::Bool(_) | Kind::Number => {}
-        }
-    }
-
-    fn output(&mut self, text: &'d Node, pointer: String, source: &Source) {
-        // One more tells that there are too many.
-        if self.found.len() > MOST_TEXTS {
-            return;
-        }
-        self.found.push(Found {
-            located: Located {
-                place: place(pointer, text),
-                item: Item::ToolOutput(ToolOutput {
-                    tool: source.tool.clone(),
-                    call_id: source.call_id.clone(),
-                    text: text.as_str().unwrap_or_default().into(),
-                }),
-            },
-            slot: Slot::Text(text),
-        });
-    }
-}
-
-/// Which call an output answers.
-struct Source {
-    tool: Option<ToolName>,
-    call_id: Option<Arc<str>>,
-}
-
-fn place(pointer: String, node: &Node) -> Place {
-    Place {
-        pointer,
-        span: Some(node.span.clone()),
     }
 }
 
@@ -309,42 +240,4 @@ fn list<'d>(object: &'d Node, pointer: &str, key: &str) -> Result<&'d [Node], Ma
         )),
         None => Ok(elements),
     }
-}
-
-fn check(object: &Node, pointer: &str, known: &[&str]) -> Result<(), Malformed> {
-    match lookalike(object, known) {
-        Some(key) => Err(invalid_request(
-            pointer,
-            &format!("has a key that some readers take for `{key}`: write it exactly so"),
-        )),
-        None => Ok(()),
-    }
-}
-
-/// Every key and string below a node, a line each.
-fn strings(node: &Node, out: &mut String) {
-    match &node.kind {
-        Kind::String(text) => line(text, out),
-        Kind::Array(elements) => elements.iter().for_each(|element| strings(element, out)),
-        Kind::Object(members) => {
-            for member in members {
-                line(&member.key, out);
-                strings(&member.value, out);
-            }
-        }
-        Kind::Null | Kind::Bool(_) | Kind::Number => {}
-    }
-}
-
-fn line(text: &str, out: &mut String) {
-    if !out.is_empty() {
-        out.push('\n');
-    }
-    out.push_str(text);
-}
-
-fn below(pointer: &str, key: &str) -> String {
-    let mut pointer = pointer.to_owned();
-    Place::push_step(&mut pointer, key);
-    pointer
 }

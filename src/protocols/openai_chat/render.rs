@@ -7,12 +7,13 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderName, HeaderValue, StatusCode};
 use serde_json::json;
 
-use super::call::Call;
-use super::read::{self, Slot};
+use super::read;
+use super::unwritable;
 use crate::guard::Decision;
 use crate::item::Item;
-use crate::protocols::{Malformed, Refusal, Request, Written, note};
-use crate::verdict::{Reason, Ruling, Verdict};
+use crate::protocols::texts;
+use crate::protocols::{Malformed, Refusal, Request, Written};
+use crate::verdict::{Ruling, Verdict};
 use crate::wire::json::{BODY_DEPTH, Document, Node};
 use crate::wire::splice::Splice;
 
@@ -37,27 +38,22 @@ pub(super) fn write(mut request: Request, decision: &Decision) -> Result<Written
 
 fn edited(document: &Document, decision: &Decision) -> Result<Bytes, Malformed> {
     let found = read::found(document.root())?;
-    if found.len() != decision.rulings.len() {
-        return Err(unwritable());
-    }
     let mut splice = Splice::new(document);
+    let elements = texts::write(&mut splice, &found, &decision.rulings)?;
     let mut gone = Vec::new();
-    for (found, ruling) in found.iter().zip(&decision.rulings) {
-        match (&ruling.verdict, found.slot, &found.located.item) {
-            (Verdict::Allow, ..) => {}
-            (Verdict::Rewrite(rewrite), Slot::Text(node), _) => {
-                let text = node.as_str().and_then(|text| rewrite.apply(text));
-                splice.replace_text(node, &text.ok_or_else(unwritable)?);
+    for element in &elements {
+        let key = BESIDE.into_iter().map(|(key, _)| key).find(|key| {
+            document
+                .root()
+                .get(key)
+                .is_some_and(|n| std::ptr::eq(n, element.list))
+        });
+        let item = found.get(element.item).map(|found| &found.located.item);
+        match (key, item) {
+            (Some(key), Some(Item::Definition(definition))) => {
+                gone.push((key, element.index, definition.tool.as_str()));
             }
-            (verdict, Slot::Text(node), _) => {
-                let reason = verdict.finding().map_or(Reason::Undecided, |f| f.reason);
-                splice.replace_text(node, &note::withheld(reason));
-            }
-            // The text of a definition is of many strings: what must not stay as it is, goes.
-            (_, Slot::Tool(key, index), Item::Definition(definition)) => {
-                gone.push((key, index, definition.tool.as_str()));
-            }
-            (_, Slot::Tool(..), _) => return Err(unwritable()),
+            _ => return Err(unwritable()),
         }
     }
     remove_tools(&mut splice, document.root(), &gone);
@@ -108,49 +104,6 @@ fn chosen(choice: &Node) -> Option<&str> {
     inner.unwrap_or(choice).get("name")?.as_str()
 }
 
-/// What becomes of a call.
-pub(super) enum Fate {
-    /// Released, with this text in place of its own where a ticket binds it to the stored form.
-    Release(Option<String>),
-    /// Not released, with words for the agent.
-    Drop(String),
-}
-
-/// What becomes of each call.
-pub(super) fn fates<'c>(
-    calls: impl ExactSizeIterator<Item = &'c Call>,
-    decision: &Decision,
-) -> Result<Vec<Fate>, Malformed> {
-    if calls.len() != decision.rulings.len() {
-        return Err(unwritable());
-    }
-    let ruled = calls.zip(&decision.rulings).enumerate();
-    ruled
-        .map(|(index, (call, ruling))| {
-            if let Some((_, receipt)) = decision.receipts.iter().find(|r| r.0 == index) {
-                return Ok(Fate::Drop(note::done_before(receipt)));
-            }
-            if let Some(note) = note::blocked(&ruling.verdict) {
-                return Ok(Fate::Drop(note));
-            }
-            let claim = decision.claims.iter().find(|claim| claim.0 == index);
-            let stored = claim.map(|(_, claim)| {
-                let text = call.stored_text(claim.arguments());
-                text.ok_or_else(unwritable)
-            });
-            Ok(Fate::Release(stored.transpose()?))
-        })
-        .collect()
-}
-
-/// What is said in place of the calls of one choice that are dropped.
-pub(super) fn notes(fates: &[Fate]) -> Option<String> {
-    note::joined(fates.iter().filter_map(|fate| match fate {
-        Fate::Drop(note) => Some(note.clone()),
-        Fate::Release(_) => None,
-    }))
-}
-
 /// Whether a finish reason speaks of calls: the others say what became of the text, and stay.
 pub(super) fn names_calls(finish_reason: &str) -> bool {
     !matches!(finish_reason, "stop" | "length" | "content_filter")
@@ -185,11 +138,4 @@ pub(super) fn refuse(refusal: &Refusal) -> http::Response<Bytes> {
         headers.insert(name, HeaderValue::from_static("false"));
     }
     response
-}
-
-pub(super) fn unwritable() -> Malformed {
-    Malformed {
-        code: "ruling_unwritable",
-        message: "a ruling does not fit the message it is about".to_owned(),
-    }
 }

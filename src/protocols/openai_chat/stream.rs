@@ -8,11 +8,12 @@ use bytes::Bytes;
 use super::call::{
     Call, Form, Fragment, Object, array, check_held, choice_index, fault_nameless, must_be_object,
 };
-use super::render::{Fate, fates, names_calls, notes, unwritable};
+use super::render::names_calls;
 use super::whole::{no_calls_in, pointer};
-use super::{ReplyRules, exact_keys, invalid_response, misframed, present};
+use super::{ReplyRules, exact_keys, invalid_response, misframed, present, unwritable};
 use crate::guard::Decision;
 use crate::item::Located;
+use crate::protocols::fates::{Fate, fates, notes};
 use crate::protocols::{Event, Frame, Framing, Malformed, ResponseReader, Step, note};
 use crate::wire::json::{BODY_DEPTH, Document, Node};
 use crate::wire::splice::Splice;
@@ -246,11 +247,8 @@ impl ResponseReader for Reader {
                 ripe.push((*index, std::mem::take(&mut choice.held)));
             }
         }
-        let calls: Vec<&Call> = ripe
-            .iter()
-            .flat_map(|(_, held)| held.iter().map(|held| &held.call))
-            .collect();
-        let fates = fates(calls.into_iter(), decision)?;
+        let calls = ripe.iter().map(|(_, held)| held.len()).sum();
+        let fates = fates(calls, decision)?;
         let mut send = Vec::new();
         let mut left_for_chunk = BTreeMap::new();
         let mut rest = &fates[..];
@@ -387,6 +385,8 @@ impl Choice {
             let Fate::Release(stored) = fate else {
                 continue;
             };
+            let stored = stored.as_ref().map(|args| held.call.stored_text(args));
+            let stored = stored.map(|text| text.ok_or_else(unwritable)).transpose()?;
             let text = stored.as_ref().unwrap_or(&held.call.text);
             send.push(self.made(&held.call.opening(survivors))?);
             if !text.is_empty() {

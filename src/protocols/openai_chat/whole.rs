@@ -5,9 +5,10 @@ use bytes::Bytes;
 use super::call::{
     Call, Form, Fragment, array, check_held, choice_index, fault_nameless, must_be_object,
 };
-use super::render::{Fate, fates, names_calls, notes, unwritable};
-use super::{ReplyRules, exact_keys, invalid_response, misframed, present};
+use super::render::names_calls;
+use super::{ReplyRules, exact_keys, invalid_response, misframed, present, unwritable};
 use crate::guard::Decision;
+use crate::protocols::fates::{Fate, fates, notes};
 use crate::protocols::{Frame, Framing, Malformed, ResponseReader, Step, note};
 use crate::wire::json::{BODY_DEPTH, Document, Node};
 use crate::wire::splice::{Splice, quote};
@@ -72,14 +73,14 @@ impl ResponseReader for Reader {
         let document = self.judged.take().ok_or_else(unwritable)?;
         let choices = choices(&document)?;
         let calls: Vec<_> = choices.iter().flat_map(|c| &c.calls).collect();
-        let fates = fates(calls.iter().map(|proposal| &proposal.call), decision)?;
+        let fates = fates(calls.len(), decision)?;
         let mut splice = Splice::new(&document);
         let mut rest = &fates[..];
         for choice in &choices {
             let (own, others) = rest
                 .split_at_checked(choice.calls.len())
                 .ok_or_else(unwritable)?;
-            choice.edit(&mut splice, own, self.rules.note);
+            choice.edit(&mut splice, own, self.rules.note)?;
             rest = others;
         }
         Ok(vec![splice.finish()])
@@ -182,7 +183,7 @@ fn choices(document: &Document) -> Result<Vec<Choice<'_>>, Malformed> {
 }
 
 impl Choice<'_> {
-    fn edit(&self, splice: &mut Splice<'_>, fates: &[Fate], note: bool) {
+    fn edit(&self, splice: &mut Splice<'_>, fates: &[Fate], note: bool) -> Result<(), Malformed> {
         let mut dropped = Vec::new();
         let mut survivors = 0;
         let mut legacy_dropped = false;
@@ -193,13 +194,16 @@ impl Choice<'_> {
                 Fate::Drop(_) => dropped.push(proposal.position),
                 Fate::Release(stored) => {
                     let position = proposal.position.saturating_sub(dropped.len());
-                    proposal.edit(splice, position, stored.as_deref());
+                    let stored = stored.as_ref();
+                    let stored = stored.map(|args| proposal.call.stored_text(args));
+                    let stored = stored.map(|text| text.ok_or_else(unwritable));
+                    proposal.edit(splice, position, stored.transpose()?.as_deref());
                     survivors += 1;
                 }
             }
         }
         if dropped.is_empty() && !legacy_dropped {
-            return;
+            return Ok(());
         }
         let tools = self.message.get("tool_calls");
         let all = tools.is_some_and(|tools| tools.elements().len() == dropped.len());
@@ -222,6 +226,7 @@ impl Choice<'_> {
         {
             splice.replace_text(reason, "stop");
         }
+        Ok(())
     }
 
     /// Puts the note after the content, or in the place of a member that goes.

@@ -308,11 +308,13 @@ fn timeouts(field: &Field<'_>) -> Option<Timeouts> {
     let connect = fields.optional_or("connect", default.connect, positive_duration);
     let first_byte = fields.optional_or("first_byte", default.first_byte, positive_duration);
     let idle = fields.optional_or("idle", default.idle, positive_duration);
+    let keep_alive = fields.optional_or("keep_alive", default.keep_alive, positive_duration);
     let drain = fields.optional_or("drain", default.drain, Field::duration);
     Some(Timeouts {
         connect: connect?,
         first_byte: first_byte?,
         idle: idle?,
+        keep_alive: keep_alive?,
         drain: drain?,
     })
 }
@@ -355,11 +357,12 @@ impl Settings {
         Venues(venues)
     }
 
-    /// The routes that name a tool in their path (`{tool}`): any tool may come there.
+    /// The routes on which any tool may come: MCP servers, and those that name a tool in their path (`{tool}`).
     pub fn open_routes(&self) -> impl Iterator<Item = &Route> {
         self.routes.iter().filter(|route| match &route.protocol {
             RouteProtocol::HttpTools(tools) => tools.iter().any(|tool| tool.tool.is_none()),
-            RouteProtocol::OpenAiChat => false,
+            RouteProtocol::Mcp(_) => true,
+            RouteProtocol::OpenAiChat(_) | RouteProtocol::AnthropicMessages(_) => false,
         })
     }
 }

@@ -6,14 +6,23 @@ use http::Method;
 
 use super::name;
 use crate::names::{RouteName, ToolName, UpstreamName};
-use crate::settings::{HttpTool, Route, RouteProtocol};
+use crate::settings::{HttpTool, McpRoute, ModelRoute, Route, RouteProtocol, Untrusted, Wrapped};
 use crate::source::{Field, Fields, Spot, did_you_mean};
 
 #[derive(Clone, Copy)]
 enum Kind {
     OpenAiChat,
+    AnthropicMessages,
+    Mcp,
     HttpTools,
 }
+
+const KINDS: [(&str, Kind); 4] = [
+    ("openai_chat", Kind::OpenAiChat),
+    ("anthropic_messages", Kind::AnthropicMessages),
+    ("mcp", Kind::Mcp),
+    ("http_tools", Kind::HttpTools),
+];
 
 pub(super) fn routes(field: &Field<'_>, upstreams: Option<&Field<'_>>) -> Option<Vec<Route>> {
     let known = upstreams.and_then(Field::keys).unwrap_or_default();
@@ -76,42 +85,142 @@ fn route(field: &Field<'_>, upstreams: &[&str], seen: &mut Seen) -> Option<Route
     let upstream = fields
         .required("upstream")
         .and_then(|f| upstream(&f, upstreams));
-    let kind = fields.required("protocol").and_then(|field| {
-        field.choice(&[
-            ("openai_chat", Kind::OpenAiChat),
-            ("http_tools", Kind::HttpTools),
-        ])
-    });
-    let (protocol, note) = match kind {
-        Some(Kind::OpenAiChat) => {
-            let note = fields.optional_or("note", true, Field::bool);
-            only_for(&mut fields, "tools", "protocol: http_tools");
-            (Some(RouteProtocol::OpenAiChat), note)
+    let kind = fields
+        .required("protocol")
+        .and_then(|field| field.choice(&KINDS));
+    let place = Place {
+        route: name.unwrap_or_default(),
+        upstream: upstream.as_ref().map_or("", UpstreamName::as_str),
+    };
+    let protocol = if let Some(kind) = kind {
+        protocol(kind, &mut fields, place, seen)
+    } else {
+        for key in ["tools", "note", "untrusted", "wrapped"] {
+            fields.optional(key);
         }
-        Some(Kind::HttpTools) => {
-            only_for(&mut fields, "note", "a model's protocol");
-            let tools = fields.required("tools").and_then(|field| {
-                let place = Place {
-                    route: name.unwrap_or_default(),
-                    upstream: upstream.as_ref().map_or("", UpstreamName::as_str),
-                };
-                tools(&field, place, seen)
-            });
-            (tools.map(RouteProtocol::HttpTools), Some(false))
-        }
-        None => {
-            fields.optional("tools");
-            fields.optional("note");
-            (None, None)
-        }
+        None
     };
     Some(Route {
         name: RouteName::from(name?),
         prefix: prefix?,
         upstream: upstream?,
         protocol: protocol?,
-        note: note?,
     })
+}
+
+fn protocol(
+    kind: Kind,
+    fields: &mut Fields<'_>,
+    place: Place<'_>,
+    seen: &mut Seen,
+) -> Option<RouteProtocol> {
+    if !matches!(kind, Kind::HttpTools) {
+        only_for(fields, "tools", "protocol: http_tools");
+    }
+    if !matches!(kind, Kind::OpenAiChat | Kind::AnthropicMessages) {
+        only_for(fields, "note", "a model's protocol");
+        only_for(fields, "untrusted", "a model's protocol");
+    }
+    match kind {
+        Kind::OpenAiChat => model(fields).map(RouteProtocol::OpenAiChat),
+        Kind::AnthropicMessages => model(fields).map(RouteProtocol::AnthropicMessages),
+        Kind::Mcp => Some(RouteProtocol::Mcp(McpRoute {
+            wrapped: fields.optional_or("wrapped", Vec::new(), wrapped)?,
+        })),
+        Kind::HttpTools => {
+            only_for(fields, "wrapped", "a protocol in which tools have names");
+            let field = fields.required("tools")?;
+            tools(&field, place, seen).map(RouteProtocol::HttpTools)
+        }
+    }
+}
+
+fn model(fields: &mut Fields<'_>) -> Option<ModelRoute> {
+    let note = fields.optional_or("note", true, Field::bool);
+    let untrusted = fields.optional_or("untrusted", Untrusted::default(), untrusted);
+    let wrapped = fields.optional_or("wrapped", Vec::new(), wrapped);
+    Some(ModelRoute {
+        note: note?,
+        untrusted: untrusted?,
+        wrapped: wrapped?,
+    })
+}
+
+fn untrusted(field: &Field<'_>) -> Option<Untrusted> {
+    let mut fields = field.map()?;
+    let roles = fields.optional_or("roles", Vec::new(), |field| {
+        names(field, "a role", |text| {
+            text.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
+        })
+    });
+    let tags = fields.optional_or("tags", Vec::new(), |field| {
+        names(field, "the name of a tag", |text| {
+            let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.:".contains(&b);
+            text.bytes().all(plain) && text.starts_with(|c: char| c.is_ascii_alphabetic())
+        })
+    });
+    Some(Untrusted {
+        roles: roles?,
+        tags: tags?,
+    })
+}
+
+fn names(field: &Field<'_>, what: &str, fits: impl Fn(&str) -> bool) -> Option<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in field.filled_list()? {
+        let text = entry.text()?;
+        if text.is_empty() || !fits(text) {
+            entry.error(
+                format!("`{text}` is not {what}"),
+                "write the bare name, such as `user` or `tool_result`",
+            );
+            return None;
+        }
+        names.push(text.to_owned());
+    }
+    Some(names)
+}
+
+fn wrapped(field: &Field<'_>) -> Option<Vec<Wrapped>> {
+    let mut all: Vec<Wrapped> = Vec::new();
+    for entry in field.filled_list()? {
+        let mut fields = entry.map()?;
+        let tool_field = fields.required("tool");
+        let tool = tool_field.as_ref().and_then(Field::text);
+        let name = fields.required("name").and_then(|f| pointer(&f));
+        let arguments = fields.required("arguments").and_then(|f| pointer(&f));
+        let tool = ToolName::from(tool?);
+        if all.iter().any(|other| other.tool == tool) {
+            entry.error(
+                format!("the tool `{tool}` is unwrapped twice"),
+                "keep one entry: one pair of pointers for each tool",
+            );
+            return None;
+        }
+        all.push(Wrapped {
+            tool,
+            name: name?,
+            arguments: arguments?,
+        });
+    }
+    Some(all)
+}
+
+/// A JSON Pointer (RFC 6901) to something below the arguments.
+fn pointer(field: &Field<'_>) -> Option<String> {
+    let text = field.text()?;
+    let escapes = text
+        .split('~')
+        .skip(1)
+        .all(|rest| rest.starts_with(['0', '1']));
+    if text.len() < 2 || !text.starts_with('/') || !escapes {
+        field.error(
+            format!("`{text}` is not a JSON Pointer below the arguments"),
+            "write it as `/name` (RFC 6901)",
+        );
+        return None;
+    }
+    Some(text.to_owned())
 }
 
 fn only_for(fields: &mut Fields<'_>, key: &'static str, what: &str) {

@@ -1,0 +1,53 @@
+//! What becomes of each call that a model proposes: the same for every model protocol.
+
+use bytes::Bytes;
+
+use super::{Malformed, note, unwritable};
+use crate::guard::Decision;
+
+/// What becomes of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Released, with these arguments in place of its own where a ticket binds it to the stored form (RFC 8785 JSON).
+    Release(Option<Bytes>),
+    /// Not released, with words for the agent.
+    Drop(String),
+}
+
+impl Fate {
+    /// Whether the client never sees the call.
+    pub const fn is_dropped(&self) -> bool {
+        matches!(self, Self::Drop(_))
+    }
+}
+
+/// What becomes of each of `count` calls, which are the items of this decision.
+///
+/// # Errors
+/// A decision over another number of items.
+pub fn fates(count: usize, decision: &Decision) -> Result<Vec<Fate>, Malformed> {
+    if count != decision.rulings.len() {
+        return Err(unwritable());
+    }
+    let rulings = decision.rulings.iter().enumerate();
+    Ok(rulings
+        .map(|(index, ruling)| {
+            if let Some((_, receipt)) = decision.receipts.iter().find(|r| r.0 == index) {
+                return Fate::Drop(note::done_before(receipt));
+            }
+            if let Some(note) = note::blocked(&ruling.verdict) {
+                return Fate::Drop(note);
+            }
+            let claim = decision.claims.iter().find(|claim| claim.0 == index);
+            Fate::Release(claim.map(|(_, claim)| claim.arguments().clone()))
+        })
+        .collect())
+}
+
+/// What is said in place of the calls that are dropped.
+pub fn notes(fates: &[Fate]) -> Option<String> {
+    note::joined(fates.iter().filter_map(|fate| match fate {
+        Fate::Drop(note) => Some(note.clone()),
+        Fate::Release(_) => None,
+    }))
+}

@@ -1,0 +1,141 @@
+//! Fields that must be read as every other reader reads them.
+
+use std::borrow::Cow;
+
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
+
+use super::Malformed;
+use crate::wire::json::Node;
+
+/// What is there and not `null`.
+pub fn present<'d>(object: &'d Node, key: &str) -> Option<&'d Node> {
+    object.get(key).filter(|node| !node.is_null())
+}
+
+/// The first of `known` that another reader could see in a key that is not it: in other case (Go), or with a NUL behind it.
+pub fn lookalike<'k>(object: &Node, known: &[&'k str]) -> Option<&'k str> {
+    object.members().iter().find_map(|member| {
+        let key = &*member.key;
+        if known.contains(&key) {
+            return None;
+        }
+        let plain = key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        let folded = if plain {
+            Cow::Borrowed(key)
+        } else {
+            Cow::Owned(folded(key))
+        };
+        known
+            .iter()
+            .copied()
+            .find(|known| known.eq_ignore_ascii_case(&folded))
+    })
+}
+
+/// A key without what some readers do not see: case, control and format characters, and the two letters that Unicode folds
+/// into ASCII.
+fn folded(key: &str) -> String {
+    let unseen = |c: &char| {
+        c.is_control()
+            || matches!(u32::from(*c), 0xAD | 0x200B..=0x200F | 0x202A..=0x202E | 0x2060..=0x2064 | 0xFEFF | 0xE0000..=0xE007F)
+    };
+    key.chars()
+        .filter(|c| !unseen(c))
+        .flat_map(char::to_lowercase)
+        .map(|c| match c {
+            'ſ' => 's',
+            'K' => 'k',
+            c => c,
+        })
+        .collect()
+}
+
+/// Refuses an object of a request with a key that some readers take for one of `known`.
+///
+/// # Errors
+/// Names the place and the key.
+pub fn exact_keys_in_request(
+    object: &Node,
+    pointer: &str,
+    known: &[&str],
+) -> Result<(), Malformed> {
+    match lookalike(object, known) {
+        Some(key) => Err(invalid_request(
+            pointer,
+            &format!("has a key that some readers take for `{key}`: write it exactly so"),
+        )),
+        None => Ok(()),
+    }
+}
+
+/// As [`exact_keys_in_request`], for a response.
+///
+/// # Errors
+/// Names the key.
+pub fn exact_keys(object: &Node, known: &[&str]) -> Result<(), Malformed> {
+    match lookalike(object, known) {
+        Some(key) => Err(invalid_response(format!(
+            "the response has a key that some readers take for `{key}`"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Type and subtype, lower case, without parameters.
+pub fn media_type(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get(CONTENT_TYPE)?.to_str().ok()?;
+    let essence = value.split(';').next()?;
+    Some(essence.trim().to_ascii_lowercase())
+}
+
+/// A request that is not valid at this place.
+pub fn invalid_request(pointer: &str, what: &str) -> Malformed {
+    Malformed {
+        code: "invalid_request",
+        message: format!("`{pointer}` {what}"),
+    }
+}
+
+/// A response that cannot be read.
+pub fn invalid_response(message: impl Into<String>) -> Malformed {
+    Malformed {
+        code: "upstream_invalid_response",
+        message: message.into(),
+    }
+}
+
+/// A response that was cut into the wrong kind of frames.
+pub fn misframed() -> Malformed {
+    invalid_response("the response was cut into the wrong kind of frames")
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::wire::json::Document;
+
+    #[test]
+    fn a_key_that_another_reader_takes_for_a_known_one() {
+        let seen = |json: &'static str| {
+            let document = Document::read(Bytes::from_static(json.as_bytes()), 4).unwrap();
+            lookalike(
+                document.root(),
+                &["params", "structuredContent", "tools", "task"],
+            )
+        };
+        for (json, like) in [
+            (r#"{"Params":1}"#, "params"),
+            (r#"{"params\u0000":1}"#, "params"),
+            (r#"{"param\u017f":1}"#, "params"),
+            (r#"{"tas\u212a":1}"#, "task"),
+            (r#"{"to\u200bols":1}"#, "tools"),
+            (r#"{"structuredcontent":1}"#, "structuredContent"),
+        ] {
+            assert_eq!(seen(json), Some(like), "{json}");
+        }
+        assert_eq!(seen(r#"{"params":1,"structuredContent":2,"x":3}"#), None);
+    }
+}
