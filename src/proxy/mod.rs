@@ -13,6 +13,7 @@ mod passage;
 mod redeem;
 pub mod refuse;
 mod route;
+mod sessions;
 mod stream;
 mod transit;
 mod upstream;
@@ -30,6 +31,7 @@ use gate::Gate;
 use headers::HeaderRules;
 use http_body_util::{BodyExt, Full};
 use route::Routes;
+use sessions::Sessions;
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 pub use upstream::{Upstream, UpstreamError};
@@ -111,6 +113,7 @@ pub fn service<U: Upstream>(setup: Setup, upstream: U) -> Result<ProxyService<U>
         rules: HeaderRules::new(settings, pseudonym()),
         permits: Arc::new(Semaphore::new(settings.limits.concurrency)),
         tasks: TaskTracker::new(),
+        sessions: Sessions::default(),
         routes,
         upstream,
         setup,

@@ -63,6 +63,8 @@ codes! {
         "The API key is missing or unknown. Send a key that the config maps to a principal.";
     SESSION_INVALID = "session_invalid" BAD_REQUEST false
         "The session header must be there once at most, with 1 to 256 visible ASCII characters.";
+    SESSION_UNKNOWN = "session_unknown" NOT_FOUND false
+        "The session is not one of this caller's. Begin a new one.";
     BODY_TOO_LARGE = "body_too_large" PAYLOAD_TOO_LARGE false
         "The request's body is above the proxy's limit, as sent or decoded.";
     BODY_INCOMPLETE = "body_incomplete" BAD_REQUEST false
