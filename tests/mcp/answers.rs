@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use holdpoint::item::Item;
+use holdpoint::names::ToolName;
 use holdpoint::protocols::Protocol;
 use holdpoint::verdict::Verdict;
 use serde_json::{Value, json};
@@ -362,7 +363,10 @@ fn binary_is_not_read_and_text_in_base64_is() {
     for lenient in [
         plain.trim_end_matches('=').to_owned(),
         plain.replace('+', "-").replace('/', "_"),
-        format!("{}\r\n{}", &plain[..4], &plain[4..]),
+        {
+            let (line, rest) = plain.split_at(4);
+            format!("{line}\r\n{rest}")
+        },
     ] {
         assert_eq!(read(&lenient, "image/png"), 2, "{lenient}");
     }
@@ -442,6 +446,16 @@ fn events_leave_in_order_as_they_are_judged() {
     let messages = got.messages();
     assert_eq!(messages[0]["params"]["message"], "[x]");
     assert_eq!(messages[1]["params"]["data"]["said"], "[x]");
+    let opened = json!({"jsonrpc": "2.0", "id": "u", "method": "elicitation/create", "params": {"mode": "url", "message": "m", "url": format!("https://h/?{BAD}")}});
+    for judge in [&redact as Judge<'_>, &block] {
+        let got = stream_answer(
+            &call("1", "get", "{}"),
+            &format!("{}{}", event(&opened), event(&done)),
+            judge,
+        )
+        .unwrap();
+        assert_eq!(got.messages()[0]["params"]["url"], "urn:holdpoint:withheld");
+    }
     // The server waits for an answer to this: it stays a valid request.
     assert_eq!(messages[2]["id"], "q");
     assert_eq!(messages[2]["params"]["message"], "[x]");
@@ -518,7 +532,7 @@ fn a_stream_that_can_be_resumed_may_end_before_its_answer() {
             panic!("{got:?}")
         };
         // Only once: an id may be used again.
-        assert_eq!(output.tool.as_ref().map(|tool| tool.as_str()), tool);
+        assert_eq!(output.tool.as_ref().map(ToolName::as_str), tool);
     }
     assert!(
         adapter

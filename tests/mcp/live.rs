@@ -410,8 +410,8 @@ async fn over_http_with_sse_answers_come_on_the_stream_and_are_judged_there() {
     let pay = |id: u32| call(&json!(id), "pay", &json!({"amount": 5}));
     post(pay(3)).await;
     gate.open();
-    let held = stream.until("\n\n").await;
-    let ticket = held.split("ticket: ").nth(1).unwrap();
+    let waits = stream.until("\n\n").await;
+    let ticket = waits.split("ticket: ").nth(1).unwrap();
     approve(&rig, ticket.split(')').next().unwrap()).await;
     assert_eq!(post(pay(4)).await.status, 202);
     assert!(
