@@ -1,10 +1,13 @@
 //! Wire protocols. An adapter finds the items in a message and writes the rulings back. It never judges.
 
 pub mod anthropic_messages;
+pub mod calls;
+pub mod endpoint;
 pub mod fates;
 pub mod http_tools;
 pub mod mcp;
 pub mod note;
+pub mod object;
 pub mod openai_chat;
 pub mod passed;
 pub mod strict;
