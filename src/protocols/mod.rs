@@ -171,6 +171,12 @@ pub trait ResponseReader: Send {
         Bytes::from_static(b": keep-alive\n\n")
     }
 
+    /// From which of the items of the last step on the calls stand or fall together: what is left of them without one would not
+    /// be taken back.
+    fn together(&self) -> Option<usize> {
+        None
+    }
+
     /// Whether the stream may stand still for as long as it likes: nothing is awaited on it.
     fn is_endless(&self) -> bool {
         false

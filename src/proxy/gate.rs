@@ -261,7 +261,7 @@ async fn judge(transit: &Transit, request: &Request) -> Result<Decision, Refused
         _ => Unscanned::Structure,
     };
     let judged = transit
-        .judge(Leg::ToUpstream, items)
+        .judge(Leg::ToUpstream, items, None)
         .await
         .map_err(|undecided| refuse::undecided_request(&undecided))?;
     transit.unscanned(rest, request.body.len().saturating_sub(judged.bytes));
