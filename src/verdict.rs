@@ -141,13 +141,15 @@ pub enum Reason {
     ArgumentsNotBindable,
     /// Arguments are not strict JSON.
     ArgumentsUnreadable,
+    /// Another call of the same turn was refused, and they stand or fall together.
+    TurnRefused,
     /// A layer failed or timed out; the guard refuses.
     Undecided,
 }
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::ToolDenied,
         Self::ProviderToolUnlisted,
         Self::InjectionDetected,
@@ -171,6 +173,7 @@ impl Reason {
         Self::TicketMismatch,
         Self::ArgumentsNotBindable,
         Self::ArgumentsUnreadable,
+        Self::TurnRefused,
         Self::Undecided,
     ];
 
@@ -200,6 +203,7 @@ impl Reason {
             Self::TicketMismatch => "ticket_mismatch",
             Self::ArgumentsNotBindable => "arguments_not_bindable",
             Self::ArgumentsUnreadable => "arguments_unreadable",
+            Self::TurnRefused => "turn_refused",
             Self::Undecided => "undecided",
         }
     }
@@ -266,6 +270,9 @@ impl Reason {
             }
             Self::ArgumentsUnreadable => {
                 "The arguments are not strict JSON: fix duplicate keys, syntax or encoding and call again."
+            }
+            Self::TurnRefused => {
+                "Another call of the same turn was refused, and the calls of this turn are released together or not at all. Repeat this call without the refused one."
             }
             Self::Undecided => {
                 "A guard layer could not decide, so the call was refused. It may be tried again later."

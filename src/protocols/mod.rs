@@ -1,16 +1,21 @@
 //! Wire protocols. An adapter finds the items in a message and writes the rulings back. It never judges.
 
 pub mod anthropic_messages;
+pub mod calls;
 pub mod canary;
+pub mod endpoint;
 pub mod fates;
 pub mod http_tools;
 pub mod mcp;
 pub mod note;
+pub mod object;
 pub mod openai_chat;
 pub mod passed;
 pub mod strict;
 pub mod texts;
 pub mod unjudged;
+pub mod untrusted;
+pub mod wrapped;
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -172,6 +177,12 @@ pub trait ResponseReader: Send {
     /// What of the body so far passed without a text that could be judged.
     fn unjudged(&self) -> Unjudged {
         Unjudged::default()
+    }
+
+    /// From which of the items of the last step on the calls stand or fall together: what is left of them without one would not
+    /// be taken back.
+    fn together(&self) -> Option<usize> {
+        None
     }
 
     /// Whether the stream may stand still for as long as it likes: nothing is awaited on it.

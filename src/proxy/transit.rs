@@ -29,7 +29,13 @@ pub(super) struct Judged {
 
 impl Transit {
     /// Has the items judged and counts their texts.
-    pub(super) async fn judge(&self, leg: Leg, items: Vec<Located>) -> Result<Judged, Undecided> {
+    /// From the item `together` on calls stand or fall together.
+    pub(super) async fn judge(
+        &self,
+        leg: Leg,
+        items: Vec<Located>,
+        together: Option<usize>,
+    ) -> Result<Judged, Undecided> {
         let route = &self.entry.route;
         let exchange = Exchange {
             leg,
@@ -39,7 +45,7 @@ impl Transit {
             session: Arc::clone(&self.session),
             items,
         };
-        let decision = self.guard.decide(&exchange).await?;
+        let decision = self.guard.decide_together(&exchange, together).await?;
         let (mut scanned, mut unscanned) = (0, 0);
         for (located, ruling) in exchange.items.iter().zip(&decision.rulings) {
             let judged = ruling.opinions.iter().any(|o| o.mode != Mode::Off);

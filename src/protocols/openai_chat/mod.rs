@@ -24,9 +24,6 @@ use crate::guard::Decision;
 use crate::item::{Located, RouteKind};
 use crate::settings::{Limits, ModelRoute};
 
-/// Most calls in one response.
-const MAX_CALLS: usize = 128;
-
 /// Most choices in one response: the API's own limit of `n`.
 const MAX_CHOICES: u64 = 128;
 
