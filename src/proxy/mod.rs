@@ -141,7 +141,11 @@ pub(crate) fn protocol(route: &Route, settings: &Settings) -> Result<Box<dyn Pro
         RouteProtocol::AnthropicMessages(model) => {
             Box::new(AnthropicMessages::new(&settings.limits, model))
         }
-        RouteProtocol::Mcp(mcp) => Box::new(Mcp::new(&settings.limits, mcp)),
+        RouteProtocol::Mcp(mcp) => {
+            let upstream = settings.upstreams.get(&route.upstream);
+            let url = upstream.map(|upstream| &upstream.url);
+            Box::new(Mcp::new(mcp, &route.prefix, url))
+        }
         RouteProtocol::HttpTools(tools) => Box::new(HttpTools::new(tools)?),
     })
 }
