@@ -213,25 +213,14 @@ impl<U: Upstream> Gate<U> {
         let settings = &self.setup.settings;
         let encodings =
             Encodings::of(&parts.headers).map_err(|error| refuse::request_body(&error))?;
-        let media = media(&parts.headers).map_err(|_| refuse::MEDIA_TYPE_UNSUPPORTED.refusal())?;
+        check_media(&parts)?;
         let limit = settings.limits.request_body;
         let bytes = body::read(body, &encodings, limit, settings.timeouts.idle)
             .await
             .map_err(|error| refuse::request_body(&error))?;
         parts.uri = below;
         parts.headers.remove(header::CONTENT_ENCODING);
-        let json = if media == Media::Json && !bytes.is_empty() {
-            let document = Document::read(bytes.clone(), BODY_DEPTH);
-            Some(document.map_err(|error| refuse::request_json(&error))?)
-        } else {
-            None
-        };
-        let request = Request {
-            parts,
-            body: bytes,
-            json,
-        };
-        Ok((request, !encodings.is_identity()))
+        Ok((read(parts, bytes)?, !encodings.is_identity()))
     }
 
     fn outgoing(
@@ -248,6 +237,22 @@ impl<U: Upstream> Gate<U> {
     }
 }
 
+/// How the body is read; refused before it is, where it cannot be judged.
+fn check_media(parts: &Parts) -> Result<Media, Refused> {
+    media(&parts.headers).map_err(|_| refuse::MEDIA_TYPE_UNSUPPORTED.refusal())
+}
+
+/// A request as adapters take it, from its head and its whole, decoded body.
+pub(crate) fn read(parts: Parts, body: Bytes) -> Result<Request, Refused> {
+    let json = if check_media(&parts)? == Media::Json && !body.is_empty() {
+        let document = Document::read(body.clone(), BODY_DEPTH);
+        Some(document.map_err(|error| refuse::request_json(&error))?)
+    } else {
+        None
+    };
+    Ok(Request { parts, body, json })
+}
+
 /// What the guard says of a request. Also one without items is decided: nothing to scan is not nothing to record.
 async fn judge(transit: &Transit, request: &Request) -> Result<Decision, Refused> {
     let items = transit
@@ -260,11 +265,12 @@ async fn judge(transit: &Transit, request: &Request) -> Result<Decision, Refused
         RouteKind::Model => Unscanned::UserText,
         _ => Unscanned::Structure,
     };
+    let unjudged = transit.entry.protocol.unjudged(request, &items);
     let judged = transit
         .judge(Leg::ToUpstream, items, None)
         .await
         .map_err(|undecided| refuse::undecided_request(&undecided))?;
-    transit.unscanned(rest, request.body.len().saturating_sub(judged.bytes));
+    transit.rest(rest, request.body.len(), judged.bytes, &unjudged);
     Ok(judged.decision)
 }
 

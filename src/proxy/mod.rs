@@ -25,6 +25,7 @@ use std::task::{Context, Poll};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 pub use client::HttpUpstream;
+pub(crate) use gate::read;
 use futures_util::future::BoxFuture;
 use gate::Gate;
 use headers::HeaderRules;
@@ -130,7 +131,11 @@ fn pseudonym() -> String {
     format!("holdpoint-{tail}")
 }
 
-fn protocol(route: &Route, settings: &Settings) -> Result<Box<dyn Protocol>, Problems> {
+/// The adapter of a route.
+///
+/// # Errors
+/// Tools that cannot be told apart.
+pub(crate) fn protocol(route: &Route, settings: &Settings) -> Result<Box<dyn Protocol>, Problems> {
     Ok(match &route.protocol {
         RouteProtocol::OpenAiChat(model) => Box::new(OpenAiChat::new(&settings.limits, model)),
         RouteProtocol::AnthropicMessages(model) => {

@@ -148,8 +148,9 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        let rest = self.seen.saturating_sub(self.judged);
-        self.transit.unscanned(self.rest, rest);
+        let unjudged = self.reader.unjudged();
+        self.transit
+            .rest(self.rest, self.seen, self.judged, &unjudged);
     }
 }
 

@@ -9,6 +9,7 @@ use crate::guard::{Decision, Guard};
 use crate::item::{Exchange, Item, Leg, Located, RouteKind};
 use crate::metrics::{Metrics, Unscanned, UpstreamFault};
 use crate::principal::Session;
+use crate::protocols::Unjudged;
 use crate::settings::Settings;
 use crate::verdict::{Mode, Undecided};
 
@@ -67,6 +68,14 @@ impl Transit {
             self.metrics
                 .unscanned(&self.entry.route.name, reason, bytes);
         }
+    }
+
+    /// Counts what of a body's bytes was not judged: what the adapter knows by its reason, all else as `rest`.
+    pub(super) fn rest(&self, rest: Unscanned, body: usize, judged: usize, unjudged: &Unjudged) {
+        for (reason, bytes) in unjudged.iter() {
+            self.unscanned(reason, bytes);
+        }
+        self.unscanned(rest, body.saturating_sub(judged + unjudged.total()));
     }
 
     /// Logs and counts what an upstream did wrong.

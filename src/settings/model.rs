@@ -138,6 +138,8 @@ pub struct Untrusted {
 /// What is special about a route to an MCP server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct McpRoute {
+    /// Tools whose calls execute here: a model's proposal of one is settled on this route. Others may come as well.
+    pub tools: Vec<ToolName>,
     /// Calls that carry another call.
     pub wrapped: Vec<Wrapped>,
 }

@@ -17,7 +17,7 @@ use super::{
     Timeouts,
 };
 use crate::guard::Venues;
-use crate::names::StoreName;
+use crate::names::{StoreName, ToolName};
 use crate::source::{self, Field, Fields, Problems, Reader, Tree};
 
 /// How long a receipt is given back where the config does not say.
@@ -344,14 +344,19 @@ fn positive_duration(field: &Field<'_>) -> Option<Duration> {
 }
 
 impl Settings {
-    /// Which route executes which tool: those that HTTP routes map by name.
+    /// Which route executes which tool: those that HTTP and MCP routes name.
     pub fn venues(&self) -> Venues {
         let mut venues = HashMap::new();
         for route in &self.routes {
-            if let RouteProtocol::HttpTools(tools) = &route.protocol {
-                for tool in tools.iter().filter_map(|tool| tool.tool.as_ref()) {
-                    venues.insert(tool.clone(), route.name.clone());
+            let tools: Vec<&ToolName> = match &route.protocol {
+                RouteProtocol::HttpTools(tools) => {
+                    tools.iter().filter_map(|tool| tool.tool.as_ref()).collect()
                 }
+                RouteProtocol::Mcp(mcp) => mcp.tools.iter().collect(),
+                RouteProtocol::OpenAiChat(_) | RouteProtocol::AnthropicMessages(_) => Vec::new(),
+            };
+            for tool in tools {
+                venues.insert(tool.clone(), route.name.clone());
             }
         }
         Venues(venues)
