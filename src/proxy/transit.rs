@@ -11,6 +11,7 @@ use crate::metrics::{Metrics, Unscanned, UpstreamFault};
 use crate::principal::Session;
 use crate::settings::Settings;
 use crate::verdict::{Mode, Undecided};
+use crate::wire::budget::Budget;
 
 pub(super) struct Transit {
     pub(super) guard: Arc<Guard>,
@@ -18,6 +19,7 @@ pub(super) struct Transit {
     pub(super) settings: Arc<Settings>,
     pub(super) entry: Arc<Entry>,
     pub(super) session: Arc<Session>,
+    pub(super) memory: Budget,
 }
 
 /// What the guard said, and how many bytes of text it was about.
