@@ -31,17 +31,20 @@ pub enum Unscanned {
     NoItem,
     /// An item that no active layer has a rule for.
     NoRule,
+    /// Bytes that no text can be made of, such as those of an image or an uploaded file.
+    Binary,
 }
 
 impl Unscanned {
     /// Every reason.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::UserText,
         Self::ModelText,
         Self::Structure,
         Self::ErrorBody,
         Self::NoItem,
         Self::NoRule,
+        Self::Binary,
     ];
 
     /// The label.
@@ -53,6 +56,7 @@ impl Unscanned {
             Self::ErrorBody => "error_body",
             Self::NoItem => "no_item",
             Self::NoRule => "no_rule",
+            Self::Binary => "binary",
         }
     }
 }

@@ -170,6 +170,11 @@ pub trait ResponseReader: Send {
     fn is_endless(&self) -> bool {
         false
     }
+
+    /// Bytes so far that no text can be made of, such as those of an image: they pass, and are counted.
+    fn opaque(&self) -> usize {
+        0
+    }
 }
 
 /// One wire protocol.
@@ -215,6 +220,11 @@ pub trait Protocol: Send + Sync {
     /// A stored answer as the answer to this request.
     fn replayed(&self, _request: &Request, receipt: Receipt) -> Receipt {
         receipt
+    }
+
+    /// Bytes of this request's body that no text can be made of, such as those of a file: they pass, and are counted.
+    fn opaque(&self, _request: &Request) -> usize {
+        0
     }
 
     /// Renders a refusal in the protocol's own error shape. `to`: what [`Protocol::address`] gave, where the request was read.

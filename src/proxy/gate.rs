@@ -264,7 +264,10 @@ async fn judge(transit: &Transit, request: &Request) -> Result<Decision, Refused
         .judge(Leg::ToUpstream, items)
         .await
         .map_err(|undecided| refuse::undecided_request(&undecided))?;
-    transit.unscanned(rest, request.body.len().saturating_sub(judged.bytes));
+    let opaque = transit.entry.protocol.opaque(request);
+    transit.unscanned(Unscanned::Binary, opaque);
+    let seen = judged.bytes + opaque;
+    transit.unscanned(rest, request.body.len().saturating_sub(seen));
     Ok(judged.decision)
 }
 

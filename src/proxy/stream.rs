@@ -148,7 +148,9 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        let rest = self.seen.saturating_sub(self.judged);
+        let opaque = self.reader.opaque();
+        self.transit.unscanned(Unscanned::Binary, opaque);
+        let rest = self.seen.saturating_sub(self.judged + opaque);
         self.transit.unscanned(self.rest, rest);
     }
 }
