@@ -9,6 +9,8 @@ pub mod openai_chat;
 pub mod passed;
 pub mod strict;
 pub mod texts;
+pub mod untrusted;
+pub mod wrapped;
 
 use bytes::Bytes;
 use http::StatusCode;

@@ -136,7 +136,11 @@ fn protocol(route: &Route, settings: &Settings) -> Result<Box<dyn Protocol>, Pro
         RouteProtocol::AnthropicMessages(model) => {
             Box::new(AnthropicMessages::new(&settings.limits, model))
         }
-        RouteProtocol::Mcp(mcp) => Box::new(Mcp::new(&settings.limits, mcp)),
+        RouteProtocol::Mcp(mcp) => {
+            let upstream = settings.upstreams.get(&route.upstream);
+            let url = upstream.map(|upstream| &upstream.url);
+            Box::new(Mcp::new(mcp, &route.prefix, url))
+        }
         RouteProtocol::HttpTools(tools) => Box::new(HttpTools::new(tools)?),
     })
 }

@@ -53,6 +53,8 @@ codes! {
         "Send either Content-Length or `Transfer-Encoding: chunked`, once.";
     HEADER_DUPLICATE = "header_duplicate" BAD_REQUEST false
         "Send Content-Type, Content-Encoding and Authorization at most once.";
+    HEADER_MISMATCH = "header_mismatch" BAD_REQUEST false
+        "Send each header that mirrors the body once, and equal to it.";
     CONNECTION_INVALID = "connection_invalid" BAD_REQUEST false
         "The Connection header names a header that must reach the proxy.";
     LOOP_DETECTED = "loop_detected" BAD_REQUEST false
