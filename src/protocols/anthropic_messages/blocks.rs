@@ -189,6 +189,8 @@ impl<'d> Finder<'d, '_> {
                 continue;
             }
             Place::push_step(pointer, &member.key);
+            let span = member.key_span.clone();
+            self.texts.key(&member.key, span, pointer, source);
             self.texts.leaves(&member.value, pointer, source, true);
             pointer.truncate(length);
         }
