@@ -432,6 +432,7 @@ mod tests {
             lookups: HashMap::new(),
             tools: Vec::new(),
             egress: None,
+            provider_tools: Vec::new(),
             injection: InjectionPolicy {
                 default: Thresholds {
                     redact: None,
