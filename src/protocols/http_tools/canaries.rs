@@ -38,10 +38,18 @@ fn tool(tool: &HttpTool) -> Vec<Canary> {
         let sample = Sample::new(tool.method.clone(), &marked);
         all.push(sample.canary("call, argument in the path", Judged(ToolCall)));
     }
-    let query = Sample::new(tool.method.clone(), &format!("{plain}?holdpoint_canary={MARK}"));
+    let query = Sample::new(
+        tool.method.clone(),
+        &format!("{plain}?holdpoint_canary={MARK}"),
+    );
     all.push(query.canary("call, argument in the query", Judged(ToolCall)));
     let body = json!({"holdpoint_canary": {"deep": [MARK]}}).to_string();
-    all.push(asked.clone().json(body).canary("call, argument in a JSON body", Judged(ToolCall)));
+    all.push(
+        asked
+            .clone()
+            .json(body)
+            .canary("call, argument in a JSON body", Judged(ToolCall)),
+    );
 
     let answers = [
         ("output, string of JSON", json!({"a": [{"b": MARK}]})),
