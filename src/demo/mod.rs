@@ -250,13 +250,12 @@ fn settings(
             name: name.clone(),
             url: format!("http://{address}").parse()?,
             credential: None,
+            ca: None,
         };
         Ok((name, upstream))
     };
-    let tool = |tool: &str, method: Method, path: &str| HttpTool {
-        tool: Some(ToolName::from(tool)),
-        method,
-        path: path.to_owned(),
+    let tool = |tool: &str, method: Method, path: &str| {
+        HttpTool::new(Some(ToolName::from(tool)), method, path)
     };
     let route = |name: &str, prefix: &str, upstream: &str, protocol| Route {
         name: RouteName::from(name),
@@ -272,9 +271,8 @@ fn settings(
     ];
     Ok(Settings {
         listen: Listen {
-            agents: free,
             approvers: Some(free),
-            operations: free,
+            ..Listen::plain(free, free)
         },
         policy: PathBuf::from("policies/demo.yaml"),
         upstreams: [upstream("model", model)?, upstream("shop", shop)?].into(),

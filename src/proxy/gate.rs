@@ -8,13 +8,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Response, StatusCode, Uri, header};
+use http::{HeaderName, HeaderValue, Method, Response, StatusCode, Uri, header};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
 
+use super::admission::Admission;
 use super::answer::{self, Incoming};
 use super::claims::Claims;
-use super::headers::HeaderRules;
+use super::headers::Forwarding;
 use super::identify::{identify, scoped};
 use super::passage::Passage;
 use super::redeem::Redemption;
@@ -30,6 +31,7 @@ use crate::protocols::http_tools::problem;
 use crate::protocols::{Refusal, Request, Written};
 use crate::settings;
 use crate::wire::body::{self, Encodings};
+use crate::wire::budget::Budget;
 use crate::wire::json::{BODY_DEPTH, Document};
 use crate::wire::media::{Media, media};
 
@@ -55,8 +57,10 @@ struct Inbound<'r> {
 pub(super) struct Gate<U> {
     pub(super) setup: Setup,
     pub(super) routes: Routes,
-    pub(super) rules: HeaderRules,
+    pub(super) admission: Admission,
+    pub(super) forwarding: Forwarding,
     pub(super) permits: Arc<Semaphore>,
+    pub(super) memory: Budget,
     pub(super) tasks: TaskTracker,
     pub(super) upstream: U,
 }
@@ -127,9 +131,15 @@ impl<U: Upstream> Gate<U> {
             body,
             address,
         } = inbound;
-        self.rules.check(&parts)?;
+        self.admission.check(&parts)?;
         let mut session = identify(&parts.headers, &settings.principals, &settings.session)?;
         let (request, encoded) = self.receive(below, parts, body).await?;
+        if entry.protocol.kind() != RouteKind::Http
+            && matches!(request.parts.method, Method::GET | Method::HEAD)
+            && !request.body.is_empty()
+        {
+            return Err(refuse::BODY_UNEXPECTED.refusal());
+        }
         *address = entry.protocol.address(&request);
         if session.key.is_none()
             && let Some(own) = entry.protocol.session(&request)
@@ -142,6 +152,7 @@ impl<U: Upstream> Gate<U> {
             settings: Arc::clone(settings),
             entry: Arc::clone(entry),
             session: Arc::new(session),
+            memory: self.memory.clone(),
         });
         let mut decision = judge(&transit, &request).await?;
         let came = request.body.clone();
@@ -215,7 +226,8 @@ impl<U: Upstream> Gate<U> {
             Encodings::of(&parts.headers).map_err(|error| refuse::request_body(&error))?;
         check_media(&parts)?;
         let limit = settings.limits.request_body;
-        let bytes = body::read(body, &encodings, limit, settings.timeouts.idle)
+        let idle = settings.timeouts.request_idle;
+        let bytes = body::read(body, &encodings, limit, idle, &self.memory)
             .await
             .map_err(|error| refuse::request_body(&error))?;
         parts.uri = below;
@@ -232,7 +244,7 @@ impl<U: Upstream> Gate<U> {
         let mut outgoing = http::Request::new(request.body.clone());
         *outgoing.method_mut() = request.parts.method.clone();
         *outgoing.uri_mut() = request.parts.uri.clone();
-        *outgoing.headers_mut() = self.rules.outgoing(&request.parts.headers, upstream, exact);
+        *outgoing.headers_mut() = self.forwarding.outgoing(&request.parts, upstream, exact);
         outgoing
     }
 }

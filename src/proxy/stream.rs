@@ -157,6 +157,15 @@ impl Drop for Driver {
 /// A body that cannot be read, as the agent is told.
 pub(super) fn unread(transit: &Transit, error: &BodyError) -> Refused {
     let (fault, code) = match error {
+        BodyError::NoMemory => {
+            tracing::warn!("an answer was dropped: `limits.memory` is used up");
+            return refuse::ANSWER_NOT_HELD.refusal();
+        }
+        BodyError::Expands => {
+            transit.fault(UpstreamFault::TooLarge, error);
+            return refuse::RESPONSE_TOO_LARGE
+                .saying("The upstream's answer grows too much when decoded.");
+        }
         BodyError::TooLarge(_) => (UpstreamFault::TooLarge, &refuse::RESPONSE_TOO_LARGE),
         BodyError::UnknownEncoding | BodyError::BadEncoding => {
             (UpstreamFault::Encoding, &refuse::RESPONSE_UNREADABLE)

@@ -12,6 +12,7 @@ use crate::principal::Session;
 use crate::protocols::Unjudged;
 use crate::settings::Settings;
 use crate::verdict::{Mode, Undecided};
+use crate::wire::budget::Budget;
 
 pub(super) struct Transit {
     pub(super) guard: Arc<Guard>,
@@ -19,6 +20,7 @@ pub(super) struct Transit {
     pub(super) settings: Arc<Settings>,
     pub(super) entry: Arc<Entry>,
     pub(super) session: Arc<Session>,
+    pub(super) memory: Budget,
 }
 
 /// What the guard said, and how many bytes of text it was about.

@@ -92,7 +92,7 @@ fn said(route: &ModelRoute) -> Vec<Canary> {
         text("system", "text of the operator"),
         text("assistant", "earlier text of the model"),
         ask(&json!([{"role": "assistant", "content": null, "tool_calls": [call]}]))
-            .canary("earlier call of the model", Passed(UserText)),
+            .canary("earlier call of the model", Judged(ToolOutput)),
     ];
     all.extend(route.untrusted.tags.iter().map(|tag| {
         let text = format!("look: <{tag}>{MARK}</{tag}>");
