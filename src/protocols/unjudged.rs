@@ -24,6 +24,11 @@ const SEALED: [&str; 6] = [
 pub struct Unjudged(Vec<(Unscanned, usize)>);
 
 impl Unjudged {
+    /// Nothing.
+    pub const fn none() -> Self {
+        Self(Vec::new())
+    }
+
     /// So many bytes for one reason.
     pub fn of(reason: Unscanned, bytes: usize) -> Self {
         let mut unjudged = Self::default();
@@ -90,8 +95,15 @@ impl Unjudged {
                     kind if kind.ends_with("_tool_result") => Some(Unscanned::ProviderResult),
                     _ => within,
                 };
+                // What says of itself that it is no text, however short.
+                let coded = matches!(kind, "base64" | "image" | "audio" | "input_audio")
+                    || node.get("mimeType").is_some();
                 for member in members {
                     let key = &*member.key;
+                    let within = match key {
+                        "data" | "blob" if coded => within.or(Some(Unscanned::Binary)),
+                        _ => within,
+                    };
                     let sealed = SEALED.contains(&key).then_some(Unscanned::Sealed);
                     if key != "type" {
                         self.walk(&member.value, sealed.or(within), judged);

@@ -16,7 +16,9 @@ use crate::protocols::passed::passed;
 use crate::protocols::strict::{
     array, exact_keys, invalid_response, misframed, must_be_object, present, whole_number,
 };
-use crate::protocols::{Event, Frame, Framing, Malformed, ResponseReader, Step, unwritable};
+use crate::protocols::{
+    Event, Frame, Framing, Malformed, ResponseReader, Step, Unjudged, unwritable,
+};
 use crate::wire::json::{BODY_DEPTH, Document, Node};
 
 /// Reads a stream of events.
@@ -39,6 +41,7 @@ pub(super) struct Reader {
     calls: usize,
     dropped: usize,
     pending: Option<Pending>,
+    unjudged: Unjudged,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -93,6 +96,7 @@ impl Reader {
             calls: 0,
             dropped: 0,
             pending: None,
+            unjudged: Unjudged::none(),
         }
     }
 
@@ -364,6 +368,7 @@ impl ResponseReader for Reader {
                 let document = Document::read(data.into(), BODY_DEPTH).map_err(|error| {
                     invalid_response(format!("an event is not strict JSON: {error}"))
                 })?;
+                self.unjudged.extend(Unjudged::below(document.root(), &[]));
                 self.piece(Piece::new(event, document)?)
             }
             data => {
@@ -421,6 +426,10 @@ impl ResponseReader for Reader {
 
     fn keep_alive(&self) -> Bytes {
         Bytes::from_static(b"event: ping\ndata: {\"type\": \"ping\"}\n\n")
+    }
+
+    fn unjudged(&self) -> Unjudged {
+        self.unjudged.clone()
     }
 
     fn together(&self) -> Option<usize> {

@@ -13,7 +13,7 @@ use crate::protocols::fates::{Fate, fates};
 use crate::protocols::strict::{
     array, exact_keys, invalid_response, misframed, must_be_object, present,
 };
-use crate::protocols::{Frame, Framing, Malformed, ResponseReader, Step, unwritable};
+use crate::protocols::{Frame, Framing, Malformed, ResponseReader, Step, Unjudged, unwritable};
 use crate::wire::json::{BODY_DEPTH, Document, Node};
 use crate::wire::splice::Splice;
 
@@ -23,6 +23,7 @@ pub(super) struct Reader {
     endpoint: Endpoint,
     judged: Option<Document>,
     together: Option<usize>,
+    unjudged: Unjudged,
 }
 
 impl Reader {
@@ -32,6 +33,7 @@ impl Reader {
             endpoint,
             judged: None,
             together: None,
+            unjudged: Unjudged::none(),
         }
     }
 }
@@ -62,6 +64,7 @@ impl ResponseReader for Reader {
             .iter()
             .map(|proposal| proposal.call.located(proposal.position, &self.reply))
             .collect();
+        self.unjudged = Unjudged::below(root, &judge);
         if judge.is_empty() {
             return Ok(Step {
                 send: vec![document.bytes().clone()],
@@ -110,6 +113,10 @@ impl ResponseReader for Reader {
 
     fn finish(&mut self) -> Result<Step, Malformed> {
         Ok(Step::default())
+    }
+
+    fn unjudged(&self) -> Unjudged {
+        self.unjudged.clone()
     }
 
     fn together(&self) -> Option<usize> {

@@ -6,6 +6,7 @@
 mod answer;
 mod asked;
 mod call;
+mod canaries;
 mod endpoint;
 mod headers;
 mod message;
@@ -21,6 +22,7 @@ use http::{StatusCode, Uri, response};
 use message::{Message, document, id_text};
 use render::Address;
 
+use super::canary::Canary;
 use super::strict::invalid_response;
 use super::{Malformed, Protocol, Refusal, Request, ResponseReader, Written, unwritable};
 use crate::guard::{Decision, Receipt};
@@ -298,6 +300,10 @@ impl Protocol for Mcp {
             Some(address) => render::replayed(receipt, &address),
             None => receipt,
         }
+    }
+
+    fn canaries(&self) -> Vec<Canary> {
+        canaries::canaries()
     }
 
     fn refuse(&self, refusal: &Refusal, to: Option<&Bytes>) -> http::Response<Bytes> {
