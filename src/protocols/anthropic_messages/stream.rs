@@ -16,6 +16,7 @@ use crate::protocols::passed::passed;
 use crate::protocols::strict::{
     array, exact_keys, invalid_response, misframed, must_be_object, present, whole_number,
 };
+use crate::protocols::unjudged::Unjudged;
 use crate::protocols::{Event, Frame, Framing, Malformed, ResponseReader, Step, unwritable};
 use crate::wire::json::{BODY_DEPTH, Document, Node};
 
@@ -39,6 +40,7 @@ pub(super) struct Reader {
     calls: usize,
     dropped: usize,
     pending: Option<Pending>,
+    unjudged: Unjudged,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -79,7 +81,7 @@ enum Pending {
 }
 
 impl Reader {
-    pub const fn new(reply: Reply) -> Self {
+    pub fn new(reply: Reply) -> Self {
         Self {
             reply,
             phase: Phase::Before,
@@ -93,6 +95,7 @@ impl Reader {
             calls: 0,
             dropped: 0,
             pending: None,
+            unjudged: Unjudged::default(),
         }
     }
 
@@ -157,6 +160,7 @@ impl Reader {
             call: None,
         };
         if kind != BlockKind::Call {
+            self.unjudged.extend(Unjudged::below(block, &[]));
             self.open = Some(open);
             return self.block_piece(piece, true);
         }
@@ -187,6 +191,9 @@ impl Reader {
             held.call.extend(json);
             self.hold(json.len())?;
             return Ok(Step::default());
+        }
+        if open.kind != BlockKind::Text {
+            self.unjudged.extend(Unjudged::below(delta, &[]));
         }
         let signature = present(delta, "signature").and_then(Node::as_str);
         self.is_bound |= signature.is_some_and(|signature| !signature.is_empty());
@@ -421,6 +428,10 @@ impl ResponseReader for Reader {
 
     fn keep_alive(&self) -> Bytes {
         Bytes::from_static(b"event: ping\ndata: {\"type\": \"ping\"}\n\n")
+    }
+
+    fn unjudged(&self) -> Unjudged {
+        self.unjudged.clone()
     }
 
     fn together(&self) -> Option<usize> {

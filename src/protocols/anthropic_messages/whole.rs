@@ -13,6 +13,7 @@ use crate::protocols::fates::{Fate, fates};
 use crate::protocols::strict::{
     array, exact_keys, invalid_response, misframed, must_be_object, present,
 };
+use crate::protocols::unjudged::Unjudged;
 use crate::protocols::{Frame, Framing, Malformed, ResponseReader, Step, unwritable};
 use crate::wire::json::{BODY_DEPTH, Document, Node};
 use crate::wire::splice::Splice;
@@ -23,15 +24,17 @@ pub(super) struct Reader {
     endpoint: Endpoint,
     judged: Option<Document>,
     together: Option<usize>,
+    unjudged: Unjudged,
 }
 
 impl Reader {
-    pub const fn new(reply: Reply, endpoint: Endpoint) -> Self {
+    pub fn new(reply: Reply, endpoint: Endpoint) -> Self {
         Self {
             reply,
             endpoint,
             judged: None,
             together: None,
+            unjudged: Unjudged::default(),
         }
     }
 }
@@ -53,6 +56,9 @@ impl ResponseReader for Reader {
         let is_error = root.get("type").and_then(Node::as_str) == Some("error");
         if content.is_none() && self.endpoint == Endpoint::Messages && !is_error {
             return Err(invalid_response("the response has no `content`"));
+        }
+        if let Some(content) = content {
+            self.unjudged = Unjudged::below(content, &[]);
         }
         let proposals = proposals(&document, content)?;
         let bytes = proposals.iter().map(|proposal| proposal.call.size()).sum();
@@ -114,6 +120,10 @@ impl ResponseReader for Reader {
 
     fn together(&self) -> Option<usize> {
         self.together
+    }
+
+    fn unjudged(&self) -> Unjudged {
+        self.unjudged.clone()
     }
 }
 
