@@ -1,9 +1,11 @@
 //! Settings from a file, the environment and flags: merged by `config`, then read once, every problem at its place.
 
 mod layers;
+mod openapi;
 mod people;
 mod routes;
 mod secrets;
+mod tools;
 mod upstreams;
 
 use std::collections::{BTreeMap, HashMap};
@@ -101,7 +103,7 @@ impl Reading<'_> {
             .and_then(|field| upstreams::upstreams(&field, &self.secrets));
         let routes = fields
             .required("routes")
-            .and_then(|field| routes::routes(&field, root.peek("upstreams").as_ref()));
+            .and_then(|field| routes::routes(&field, root, &self.folder));
         let stores = fields.optional_or("stores", BTreeMap::new(), |field| self.stores(field));
         let tickets = fields.optional("tickets");
         let tickets = match &tickets {
