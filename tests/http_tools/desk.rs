@@ -10,8 +10,8 @@ pub const EGRESS: &str = "version: 1
 name: egress
 layers: {catalog: off, identity: off, egress: enforce, recipients: off, ownership: off, injection: off, tickets: off}
 lists: {ours: {hosts: [shop.example]}}
-tools:
-  - {tool: '*', egress: [{at: '/**', allow: [ours]}]}
+egress: {allow: [ours]}
+tools: [{tool: '*'}]
 ";
 
 /// The URL of a stranger, and one of the shop.
