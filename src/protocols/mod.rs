@@ -1,17 +1,25 @@
 //! Wire protocols. An adapter finds the items in a message and writes the rulings back. It never judges.
 
 pub mod anthropic_messages;
+pub mod calls;
+pub mod canary;
+pub mod endpoint;
 pub mod fates;
 pub mod http_tools;
 pub mod mcp;
 pub mod note;
+pub mod object;
 pub mod openai_chat;
 pub mod passed;
 pub mod strict;
 pub mod texts;
+pub mod unjudged;
+pub mod untrusted;
+pub mod wrapped;
 
 use bytes::Bytes;
 use http::StatusCode;
+pub use unjudged::Unjudged;
 
 use crate::guard::{Decision, Receipt};
 use crate::item::{Located, RouteKind};
@@ -166,14 +174,20 @@ pub trait ResponseReader: Send {
         Bytes::from_static(b": keep-alive\n\n")
     }
 
+    /// What of the body so far passed without a text that could be judged.
+    fn unjudged(&self) -> Unjudged {
+        Unjudged::default()
+    }
+
+    /// From which of the items of the last step on the calls stand or fall together: what is left of them without one would not
+    /// be taken back.
+    fn together(&self) -> Option<usize> {
+        None
+    }
+
     /// Whether the stream may stand still for as long as it likes: nothing is awaited on it.
     fn is_endless(&self) -> bool {
         false
-    }
-
-    /// Bytes so far that no text can be made of, such as those of an image: they pass, and are counted.
-    fn opaque(&self) -> usize {
-        0
     }
 }
 
@@ -212,6 +226,17 @@ pub trait Protocol: Send + Sync {
         None
     }
 
+    /// Messages with a mark in every place where this protocol has content, as this route is set up.
+    fn canaries(&self) -> Vec<canary::Canary> {
+        Vec::new()
+    }
+
+    /// What of the body passes without a text that could be judged, besides these items.
+    fn unjudged(&self, request: &Request, items: &[Located]) -> Unjudged {
+        let document = request.json.as_ref();
+        document.map_or_else(Unjudged::default, |d| Unjudged::below(d.root(), items))
+    }
+
     /// The session that the protocol itself knows of, where no header of the config names one. It is scoped to the principal.
     fn session(&self, _request: &Request) -> Option<String> {
         None
@@ -220,11 +245,6 @@ pub trait Protocol: Send + Sync {
     /// A stored answer as the answer to this request.
     fn replayed(&self, _request: &Request, receipt: Receipt) -> Receipt {
         receipt
-    }
-
-    /// Bytes of this request's body that no text can be made of, such as those of a file: they pass, and are counted.
-    fn opaque(&self, _request: &Request) -> usize {
-        0
     }
 
     /// Renders a refusal in the protocol's own error shape. `to`: what [`Protocol::address`] gave, where the request was read.

@@ -8,4 +8,4 @@ pub mod template;
 
 pub use model::*;
 pub use open::SqlStores;
-pub use read::{Checked, Environment, Overrides, environment, load, read};
+pub use read::{Checked, Environment, Overrides, environment, load, parse, read};

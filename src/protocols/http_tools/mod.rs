@@ -4,6 +4,7 @@
 //! What no template matches is refused. The whole call is one item; the answer's texts are items.
 
 mod arguments;
+mod canaries;
 mod events;
 mod multipart;
 mod names;
@@ -18,13 +19,15 @@ pub use problem::problem;
 use response::Label;
 use templates::{Found, Templates};
 
+use super::canary::Canary;
 use super::strict::media_type;
-use super::{Malformed, Protocol, Refusal, Request, ResponseReader, Written, unwritable};
+use super::{Malformed, Protocol, Refusal, Request, ResponseReader, Unjudged, Written, unwritable};
 use crate::guard::Decision;
 use crate::item::{Item, Located, Place, RouteKind, ToolCall};
 use crate::names::ToolName;
 use crate::settings::{BodyKind, HttpTool};
 use crate::source::Problems;
+use crate::unscanned::Unscanned;
 use crate::verdict::{Reason, Verdict};
 use crate::wire::json::{BODY_DEPTH, Document};
 use crate::wire::media::{Media, media};
@@ -271,14 +274,19 @@ impl Protocol for HttpTools {
         Ok(Box::new(response::Answer::new(tool, label)))
     }
 
-    fn opaque(&self, request: &Request) -> usize {
+    fn unjudged(&self, request: &Request, _items: &[Located]) -> Unjudged {
         let headers = &request.parts.headers;
         if media_type(headers).as_deref() != Some(BodyKind::Multipart.media_type()) {
-            return 0;
+            return Unjudged::default();
         }
         let content_type = headers.get(header::CONTENT_TYPE);
         let content_type = content_type.and_then(|value| value.to_str().ok());
-        multipart::opaque(content_type.unwrap_or_default(), &request.body)
+        let opaque = multipart::opaque(content_type.unwrap_or_default(), &request.body);
+        Unjudged::of(Unscanned::Binary, opaque)
+    }
+
+    fn canaries(&self) -> Vec<Canary> {
+        canaries::canaries(self)
     }
 
     fn refuse(&self, refusal: &Refusal, _to: Option<&Bytes>) -> http::Response<Bytes> {

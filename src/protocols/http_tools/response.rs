@@ -14,8 +14,9 @@ use crate::item::{Item, Located, Place, ToolOutput};
 use crate::names::ToolName;
 use crate::protocols::texts::{self, Found, Source, Texts};
 use crate::protocols::{
-    Frame, Framing, MOST_TEXTS, Malformed, ResponseReader, Step, note, unwritable,
+    Frame, Framing, MOST_TEXTS, Malformed, ResponseReader, Step, Unjudged, note, unwritable,
 };
+use crate::unscanned::Unscanned;
 use crate::verdict::Verdict;
 use crate::wire::json::{BODY_DEPTH, Document};
 use crate::wire::splice::Splice;
@@ -277,8 +278,8 @@ impl ResponseReader for Answer {
         }
     }
 
-    fn opaque(&self) -> usize {
-        self.opaque
+    fn unjudged(&self) -> Unjudged {
+        Unjudged::of(Unscanned::Binary, self.opaque)
     }
 }
 

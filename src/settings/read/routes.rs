@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use super::name;
-use super::tools::{Place, tools};
+use super::tools::{Place, tool_name, tools};
 use crate::names::{RouteName, ToolName, UpstreamName};
 use crate::settings::{McpRoute, ModelRoute, Route, RouteProtocol, Untrusted, Wrapped};
 use crate::source::{Field, Fields, Spot, did_you_mean};
@@ -151,8 +151,10 @@ fn protocol(
     place: Place<'_>,
     seen: &mut Seen,
 ) -> Option<RouteProtocol> {
+    if matches!(kind, Kind::OpenAiChat | Kind::AnthropicMessages) {
+        only_for(fields, "tools", "the protocols `http_tools` and `mcp`");
+    }
     if !matches!(kind, Kind::HttpTools) {
-        only_for(fields, "tools", "protocol: http_tools");
         only_for(fields, "openapi", "protocol: http_tools");
     }
     if !matches!(kind, Kind::OpenAiChat | Kind::AnthropicMessages) {
@@ -162,9 +164,21 @@ fn protocol(
     match kind {
         Kind::OpenAiChat => model(fields).map(RouteProtocol::OpenAiChat),
         Kind::AnthropicMessages => model(fields).map(RouteProtocol::AnthropicMessages),
-        Kind::Mcp => Some(RouteProtocol::Mcp(McpRoute {
-            wrapped: fields.optional_or("wrapped", Vec::new(), wrapped)?,
-        })),
+        Kind::Mcp => {
+            let tools = fields.optional_or("tools", Vec::new(), |field| {
+                let names: Vec<_> = field
+                    .filled_list()?
+                    .iter()
+                    .map(|entry| tool_name(entry, place.route, seen))
+                    .collect();
+                names.into_iter().collect()
+            });
+            let wrapped = fields.optional_or("wrapped", Vec::new(), wrapped);
+            Some(RouteProtocol::Mcp(McpRoute {
+                tools: tools?,
+                wrapped: wrapped?,
+            }))
+        }
         Kind::HttpTools => {
             only_for(fields, "wrapped", "a protocol in which tools have names");
             tools(fields, place, seen).map(RouteProtocol::HttpTools)

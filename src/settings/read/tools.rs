@@ -319,12 +319,12 @@ fn only_open_path(field: &Field<'_>, upstream: &str, seen: &mut Seen) {
     }
 }
 
-fn tool_name(field: &Field<'_>, route: &str, seen: &mut Seen) -> Option<ToolName> {
+pub(super) fn tool_name(field: &Field<'_>, route: &str, seen: &mut Seen) -> Option<ToolName> {
     let text = field.text()?;
     if text.contains('*') {
         field.error(
             format!("`{text}` is not the name of one tool"),
-            "name one tool per entry, or take the name from the path: `path: /tools/{tool}`",
+            "name one tool per entry; an HTTP route may take the name from the path: `path: /tools/{tool}`",
         );
         return None;
     }
