@@ -98,9 +98,9 @@ codes! {
     METHOD_NOT_ALLOWED = "method_not_allowed" METHOD_NOT_ALLOWED false
         "The endpoint exists with another method.";
     ARGUMENT_AMBIGUOUS = "argument_ambiguous" BAD_REQUEST false
-        "Two of path, query and body give the same argument.";
+        "Two of path, query, headers and body give the same argument.";
     ARGUMENT_UNREADABLE = "argument_unreadable" BAD_REQUEST false
-        "The path, the query or the body cannot be read as named arguments.";
+        "The path, the query, a header or the body cannot be read as named arguments.";
     OVERLOADED = "overloaded" SERVICE_UNAVAILABLE true
         "Too many requests at once. Try again in a moment.";
     NOT_RECORDED = "not_recorded" SERVICE_UNAVAILABLE true
