@@ -13,7 +13,7 @@ pub fn check_held(calls: usize, bytes: usize, most: usize) -> Result<(), Malform
     let message = if calls > MAX_CALLS {
         format!("the response has more than {MAX_CALLS} calls")
     } else if bytes > most {
-        format!("the response's calls hold more than {} bytes", most)
+        format!("the response's calls hold more than {most} bytes")
     } else {
         return Ok(());
     };

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::control::approvals;
 use crate::control::health::{self, Operations, Readiness};
+use crate::coverage;
 use crate::guard::{Guard, Observer, Parts};
 use crate::metrics::Metrics;
 use crate::policy::Policy;
@@ -122,10 +123,11 @@ pub fn open_stores(settings: &Settings) -> Result<Stores, Problems> {
     Ok(stores)
 }
 
-/// Starts serving: binds every listener, builds the guard, then is ready.
+/// Starts serving: proves that every route is guarded, binds every listener, builds the guard, then is ready.
 ///
 /// # Errors
-/// An address that cannot be bound, a layer that cannot run, a route or upstream that cannot work: all of them at once.
+/// An address that cannot be bound, a layer that cannot run, a route or upstream that cannot work, or a route on which
+/// content passes unjudged that should be judged.
 pub async fn start(
     settings: Arc<Settings>,
     policy: Arc<Policy>,
@@ -144,6 +146,8 @@ pub async fn start_watched(
     stores: Stores,
     mut observers: Vec<Arc<dyn Observer>>,
 ) -> Result<Running, Problems> {
+    // A route that lets content past the guard must never take a request.
+    coverage::prove(&settings)?;
     let metrics = Metrics::new();
     observers.splice(
         0..0,

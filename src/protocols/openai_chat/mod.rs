@@ -6,6 +6,7 @@
 //! model, and is untrusted when it comes back in a request.
 
 mod call;
+mod canaries;
 mod read;
 mod render;
 mod routes;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::response;
 
+use super::canary::Canary;
 use super::passed::Passed;
 use super::strict::{
     exact_keys, exact_keys_in_request, invalid_request, invalid_response, media_type, misframed,
@@ -91,6 +93,10 @@ impl Protocol for OpenAiChat {
                 "the upstream's content type is neither JSON nor an event stream",
             )),
         }
+    }
+
+    fn canaries(&self) -> Vec<Canary> {
+        canaries::canaries(&self.rules.route)
     }
 
     fn refuse(&self, refusal: &Refusal, _to: Option<&Bytes>) -> http::Response<Bytes> {

@@ -152,7 +152,7 @@ impl<'d> Texts<'d> {
     }
 
     /// Adds a key; one that was seen before for the same call is judged once and edited everywhere.
-    fn key(&mut self, key: &str, span: Range<usize>, pointer: &str, source: &Source) {
+    pub fn key(&mut self, key: &str, span: Range<usize>, pointer: &str, source: &Source) {
         if key.is_empty() {
             return;
         }
