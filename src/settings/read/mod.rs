@@ -240,6 +240,7 @@ fn timeouts(field: &Field<'_>) -> Option<Timeouts> {
     let drain = fields.optional_or("drain", default.drain, Field::duration);
     Some(Timeouts {
         connect: connect?,
+        request_head: request_head?,
         request_idle: request_idle?,
         first_byte: first_byte?,
         idle: idle?,
