@@ -16,5 +16,6 @@ mod parity;
 mod requests;
 mod responses;
 mod streams;
+#[expect(dead_code, reason = "each crate of tests uses its part")]
 #[path = "../support/mod.rs"]
 mod support;

@@ -402,11 +402,16 @@ fn a_signed_turn_is_never_edited() {
     let redacted = r#"{"type":"redacted_thinking","data":"ZGF0YQ=="}"#;
     let answers = r#",{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"ok"}]},{"role":"assistant","content":[{"type":"tool_use","id":"u","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"u","content":"ok"}]}"#;
     let next = r#",{"role":"user","content":"and now?"}"#;
+    let reminded = answers.replace(
+        r#""content":"ok"}]}"#,
+        r#""content":"ok"},{"type":"text","text":"remember"}]},{"role":"system","content":"more"}"#,
+    );
     for (first, later) in [
         (SIGNED, ""),
         (redacted, ""),
         (SIGNED, next),
         (SIGNED, answers),
+        (SIGNED, &reminded),
     ] {
         let refusal = refusal(&body(first, later)).unwrap();
         assert_eq!(refusal.status, StatusCode::FORBIDDEN);

@@ -1,13 +1,13 @@
 //! Known answers for streams.
 
 use bytes::Bytes;
-use holdpoint::item::{Item, Located};
+use holdpoint::item::Located;
 use holdpoint::protocols::{Event, Frame, Malformed, Protocol as _, ResponseReader};
 use holdpoint::settings::{Limits, ModelRoute};
 use holdpoint::verdict::{Reason, Verdict};
 
 use crate::driver::{
-    EVENTS, JSON, Outcome, adapter, decision, deny, request, respond, streamed, whole, with,
+    EVENTS, JSON, Outcome, adapter, decision, deny, request, respond, streamed, with,
 };
 use crate::responses::{allow, without};
 

@@ -10,6 +10,8 @@ const ROUTES: &str = "upstreams: {up: {url: \"http://127.0.0.1:1\"}}
 principal: {fixed: {subject: ann}}
 routes:
   - {name: chat, prefix: /chat, upstream: up, protocol: openai_chat}
+  - {name: messages, prefix: /messages, upstream: up, protocol: anthropic_messages, untrusted: {roles: [user], tags: [output]}}
+  - {name: plain, prefix: /plain, upstream: up, protocol: anthropic_messages, untrusted: {tags: [output]}}
   - name: shop
     prefix: /shop
     upstream: up
