@@ -11,6 +11,7 @@
 #[path = "../support/adapter.rs"]
 mod adapter;
 mod driver;
+mod faults;
 mod live;
 mod parity;
 mod requests;
@@ -19,3 +20,4 @@ mod streams;
 #[expect(dead_code, reason = "each crate of tests uses its part")]
 #[path = "../support/mod.rs"]
 mod support;
+mod tools;
