@@ -208,7 +208,7 @@ fn arguments_at_the_start_of_a_block_count_unless_pieces_follow() {
         .iter()
         .map(|data| data.replace(r#""input":{}"#, r#""input":{"a":12345678901234567890123}"#))
         .collect::<Vec<_>>();
-    let outcome = live(&stream(&[whole.clone()]), &allow).unwrap();
+    let outcome = live(&stream(std::slice::from_ref(&whole)), &allow).unwrap();
     assert!(
         outcome
             .text()

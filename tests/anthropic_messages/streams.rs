@@ -28,18 +28,18 @@ pub fn as_stream(body: &str) -> Vec<Bytes> {
     let body: serde_json::Value = serde_json::from_str(body).unwrap();
     let blocks = body["content"].as_array().unwrap().iter().enumerate();
     let blocks: Vec<_> = blocks
-        .map(|(index, block)| match block["type"].as_str().unwrap() {
-            "text" => text(index, block["text"].as_str().unwrap()),
-            _ => {
-                let mut start = block.clone();
-                start["input"] = serde_json::json!({});
-                let input = block["input"].to_string();
-                let mut events = call(index, "", &[&input]);
-                events[0] = format!(
-                    r#"{{"type":"content_block_start","index":{index},"content_block":{start}}}"#
-                );
-                events
+        .map(|(index, block)| {
+            if let Some(words) = block["text"].as_str() {
+                return text(index, words);
             }
+            let mut start = block.clone();
+            start["input"] = serde_json::json!({});
+            let input = block["input"].to_string();
+            let mut events = call(index, "", &[&input]);
+            events[0] = format!(
+                r#"{{"type":"content_block_start","index":{index},"content_block":{start}}}"#
+            );
+            events
         })
         .collect();
     stream(&blocks)
