@@ -17,6 +17,7 @@ routes:
     tools:
       - {tool: get_order, method: GET, path: \"/orders/{order_id}\"}
       - {method: POST, path: \"/tools/{tool}\"}
+  - {name: tools, prefix: /tools, upstream: up, protocol: mcp}
 ";
 
 #[test]
