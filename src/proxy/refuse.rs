@@ -93,14 +93,16 @@ codes! {
         "The body is not strict JSON.";
     REQUEST_INVALID = "invalid_request" BAD_REQUEST false
         "The request is not valid in the route's protocol. The message names the field.";
+    UPGRADE_UNSUPPORTED = "upgrade_unsupported" UPGRADE_REQUIRED false
+        "WebSocket is not served here. Send the request over HTTP; answers may be streamed as server-sent events.";
     ENDPOINT_UNKNOWN = "endpoint_unknown" NOT_FOUND false
         "The route does not know this method and path. On an HTTP tool route, map it to a tool in the config.";
     METHOD_NOT_ALLOWED = "method_not_allowed" METHOD_NOT_ALLOWED false
         "The endpoint exists with another method.";
     ARGUMENT_AMBIGUOUS = "argument_ambiguous" BAD_REQUEST false
-        "Two of path, query and body give the same argument.";
+        "Two of path, query, headers and body give the same argument.";
     ARGUMENT_UNREADABLE = "argument_unreadable" BAD_REQUEST false
-        "The path, the query or the body cannot be read as named arguments.";
+        "The path, the query, a header or the body cannot be read as named arguments.";
     OVERLOADED = "overloaded" SERVICE_UNAVAILABLE true
         "Too many requests at once. Try again in a moment.";
     NOT_RECORDED = "not_recorded" SERVICE_UNAVAILABLE true

@@ -1,258 +1,329 @@
-//! Every place of content in MCP, with a mark in it.
+//! Every place of content in MCP, with a mark in it: in both directions, as one message and in a stream.
 
 use http::{HeaderName, Method, header};
 use serde_json::{Value, json};
 
+use super::headers::{SESSION, VERSION};
 use crate::protocols::canary::Fate::{Judged, Passed, Refused};
 use crate::protocols::canary::ItemKind::{Definition, ToolCall, ToolOutput};
 use crate::protocols::canary::{Canary, Fate, HALVES, MARK, Sample};
 use crate::unscanned::Unscanned::{Binary, NoItem};
 
-const PATH: &str = "/mcp";
+/// Methods that are judged under their own name, with where their content stands.
+const ASKED: [(&str, &str, &str); 6] = [
+    ("call, resource to read", "resources/read", "uri"),
+    ("call, resource to follow", "resources/subscribe", "uri"),
+    ("call, prompt", "prompts/get", "name"),
+    ("call, completion", "completion/complete", "ref"),
+    ("call, task", "tasks/result", "taskId"),
+    ("call, method that nobody knows", "newcomer/act", "x"),
+];
 
 /// The canaries of a route.
 pub(super) fn canaries() -> Vec<Canary> {
     let mut all = calls();
-    all.extend(refused());
     all.extend(results());
-    all.extend(others());
+    all.extend(server_messages());
+    all.push(
+        post(
+            &json!([{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": MARK}}]),
+        )
+        .canary("batch of messages", Refused("invalid_request")),
+    );
+    all.push(
+        Sample::post("/elsewhere", json!({"x": MARK}).to_string())
+            .canary("a path that is no endpoint", Refused("endpoint_unknown")),
+    );
     all
 }
 
-fn ask(method: &str, params: &Value) -> Sample {
-    let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-    Sample::post(PATH, message.to_string())
+fn post(message: &Value) -> Sample {
+    Sample::post("/mcp", message.to_string())
+        .header(header::ACCEPT, "application/json, text/event-stream")
+        .header(VERSION, "2025-11-25")
 }
 
-fn reply(result: &Value) -> Sample {
-    Sample::post(
-        PATH,
-        json!({"jsonrpc": "2.0", "id": 1, "result": result}).to_string(),
-    )
+fn request(method: &str, params: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 }
 
-/// A request of the revision without sessions.
-fn stateless(mut params: Value) -> Sample {
-    if let Some(params) = params.as_object_mut() {
-        let version = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28"});
-        params.insert("_meta".to_owned(), version);
-    }
-    ask("tools/call", &params)
-        .header(
-            HeaderName::from_static("mcp-protocol-version"),
-            "2026-07-28",
-        )
+/// What the agent asks, and what it answers the server.
+fn calls() -> Vec<Canary> {
+    let call = |params: Value| post(&request("tools/call", &params));
+    let arguments = json!({"a": {"b": [MARK]}});
+    let mut all = vec![
+        call(json!({"name": "t", "arguments": arguments})).canary("call, arguments", Judged(ToolCall)),
+        call(json!({"name": MARK})).canary("call, name", Judged(ToolCall)),
+        call(json!({"name": "t", "arguments": {}, "inputResponses": {"q": {"content": {"a": MARK}}}}))
+            .canary("call, answers of the user", Judged(ToolCall)),
+        modern(),
+    ];
+    all.extend(ASKED.map(|(content, method, key)| {
+        let value = if key == "ref" {
+            json!({"name": MARK})
+        } else {
+            json!(MARK)
+        };
+        post(&request(method, &json!({key: value}))).canary(content, Judged(ToolCall))
+    }));
+    let answers = [
+        (
+            "answer to an elicitation",
+            json!({"action": "accept", "content": {"a": MARK}}),
+        ),
+        (
+            "answer to a sampling request",
+            json!({"role": "assistant", "model": "m", "content": {"type": "text", "text": MARK}}),
+        ),
+        (
+            "answer with the agent's roots",
+            json!({"roots": [{"uri": MARK}]}),
+        ),
+    ];
+    all.extend(answers.map(|(content, result)| {
+        post(&json!({"jsonrpc": "2.0", "id": 7, "result": result}))
+            .canary(content, Judged(ToolCall))
+    }));
+    let note = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1, "reason": MARK}});
+    all.push(post(&note).canary("notification of the agent", Passed(NoItem)));
+    let start = request(
+        "initialize",
+        &json!({"protocolVersion": "2025-11-25", "clientInfo": {"name": MARK}}),
+    );
+    all.push(post(&start).canary("start of a session", Passed(NoItem)));
+    all
+}
+
+/// A call of the stateless revision.
+fn modern() -> Canary {
+    let params = json!({
+        "name": "t", "arguments": {"a": MARK},
+        "_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"},
+    });
+    post(&request("tools/call", &params))
+        .header(VERSION, "2026-07-28")
         .header(HeaderName::from_static("mcp-method"), "tools/call")
         .header(HeaderName::from_static("mcp-name"), "t")
+        .canary("call, stateless revision", Judged(ToolCall))
 }
 
-fn tool() -> Sample {
-    ask("tools/call", &json!({"name": "t", "arguments": {}}))
-}
-
-/// What a client asks and answers.
-fn calls() -> Vec<Canary> {
-    let judged = Judged(ToolCall);
-    let deep = json!({"name": "t", "arguments": {"a": {"b": [MARK]}}});
-    let given =
-        json!({"name": "t", "inputResponses": {"q": {"action": "accept", "content": {"a": MARK}}}});
-    let sampled = json!({"role": "assistant", "content": {"type": "text", "text": MARK}});
-    vec![
-        ask("tools/call", &deep).canary("call of a tool", judged),
-        stateless(deep.clone()).canary("call of a tool, stateless", judged),
-        stateless(given).canary("what the user gave for a call", judged),
-        ask("resources/read", &json!({"uri": MARK})).canary("resource, its URI", judged),
-        ask("resources/subscribe", &json!({"uri": MARK})).canary("subscription to a resource", judged),
-        ask("prompts/get", &json!({"name": "p", "arguments": {"a": MARK}}))
-            .canary("prompt, its arguments", judged),
-        ask("completion/complete", &json!({"argument": {"name": "a", "value": MARK}}))
-            .canary("completion", judged),
-        ask("subscriptions/listen", &json!({"notifications": {"resources": [MARK]}}))
-            .canary("subscription that names something", judged),
-        ask("tasks/update", &json!({"taskId": MARK})).canary("task", judged),
-        ask("x/unknown", &json!({"a": MARK})).canary("a method that nobody knows", judged),
-        reply(&sampled).canary("answer to sampling", judged),
-        reply(&json!({"action": "accept", "content": {"a": MARK}}))
-            .canary("answer to an elicitation", judged),
-        reply(&json!({"roots": [{"uri": MARK}]})).canary("roots of the client", judged),
-        reply(&json!({"other": MARK})).canary("an answer of another shape", judged),
-        ask("initialize", &json!({"clientInfo": {"name": MARK}}))
-            .canary("what a client says of itself", Passed(NoItem)),
-        Sample::post(
-            PATH,
-            json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"reason": MARK}})
-                .to_string(),
-        )
-        .canary("notification of the client", Passed(NoItem)),
-    ]
-}
-
-fn refused() -> Vec<Canary> {
-    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "t", "arguments": {"a": MARK}}});
-    let mut unasked = call.clone();
-    if let Some(call) = unasked.as_object_mut() {
-        call.remove("id");
-    }
-    let invalid = Refused("invalid_request");
-    vec![
-        Sample::post(PATH, json!([call]).to_string()).canary("a batch", invalid),
-        Sample::post(PATH, unasked.to_string()).canary("a call without an id", invalid),
-        Sample::post("/other", call.to_string())
-            .canary("a path that is no endpoint", Refused("endpoint_unknown")),
-        ask("tools/call", &json!({"name": "t"}))
-            .header(
-                HeaderName::from_static("mcp-protocol-version"),
-                "2026-07-28",
-            )
-            .canary(
-                "headers that do not mirror the body",
-                Refused("header_mismatch"),
-            ),
-    ]
-}
-
-/// Both forms of one answer.
-fn both(to: &Sample, message: &Value, content: &'static str, fate: Fate) -> [Canary; 2] {
-    let message = message.to_string();
-    [
-        to.answered(message.clone(), content, fate),
-        to.streamed(&[("message", message)], content, fate),
-    ]
-}
-
-/// Answers to requests of the client.
-fn results() -> Vec<Canary> {
+/// Answers to requests: what was asked, the content, the result.
+fn answered() -> Vec<(&'static str, Fate, Value, Value)> {
     let (first, second) = HALVES;
+    let call = || request("tools/call", &json!({"name": "t", "arguments": {}}));
+    let content = |part: Value| json!({"content": [part]});
     let text = |text: &str| json!({"type": "text", "text": text});
-    let content = |parts: Value| json!({ "content": parts });
-    let read = ask("resources/read", &json!({"uri": "x:"}));
-    let list = |of: &str| ask(&format!("{of}/list"), &json!({}));
-    let plain = [
-        (tool(), "result, text", content(json!([text(MARK)]))),
+    let coded = data_encoding::BASE64.encode(MARK.as_bytes());
+    let tool = |description: &str, hint: &str| {
+        let properties = json!({"a": {"type": "string", "default": hint}});
+        let schema = json!({"type": "object", "properties": properties});
+        json!({"tools": [{"name": "t", "description": description, "inputSchema": schema}]})
+    };
+    let list = |method: &str| request(method, &json!({}));
+    let embedded = |key: &str, value: &str| json!({"type": "resource", "resource": {"uri": "u", "mimeType": "text/plain", key: value}});
+    let link = json!({"type": "resource_link", "uri": "u", "name": "n", "description": MARK});
+    let of_tools = [
+        ("result, text", content(text(MARK))),
         (
-            tool(),
             "result, text cut over parts",
-            content(json!([text(first), text(second)])),
+            json!({"content": [text(first), text(second)]}),
         ),
         (
-            tool(),
-            "result, link",
-            content(json!([{"type": "resource_link", "uri": "x:", "name": MARK}])),
+            "result, error text",
+            json!({"content": [text(MARK)], "isError": true}),
+        ),
+        ("result, embedded text", content(embedded("text", MARK))),
+        ("result, text in base64", content(embedded("blob", &coded))),
+        ("result, link", content(link)),
+        (
+            "result, part of an unknown type",
+            content(json!({"type": "newcomer", "x": {"y": MARK}})),
         ),
         (
-            tool(),
-            "result, embedded resource",
-            content(json!([{"type": "resource", "resource": {"uri": "x:", "text": MARK}}])),
-        ),
-        (
-            tool(),
-            "result, part of another kind",
-            content(json!([{"type": "other", "x": [MARK]}])),
-        ),
-        (
-            tool(),
-            "result, structured value",
+            "result, structured content",
             json!({"content": [], "structuredContent": {"a": [MARK]}}),
         ),
         (
-            tool(),
-            "result, structured key",
+            "result, key of structured content",
             json!({"content": [], "structuredContent": {MARK: 1}}),
         ),
         (
-            tool(),
-            "result, notes beside it",
+            "result, metadata",
             json!({"content": [], "_meta": {"a": MARK}}),
         ),
         (
-            tool(),
             "question to the user",
-            json!({"resultType": "input_required", "inputRequests": {"q": {"params": {"message": MARK}}}}),
+            json!({"resultType": "input_required", "inputRequests": {"q": {"method": "elicitation/create", "params": {"message": MARK}}}}),
         ),
-        (tool(), "task", json!({"task": {"statusMessage": MARK}})),
+    ];
+    let mut all: Vec<_> = of_tools
+        .into_iter()
+        .map(|(content, result)| (content, Judged(ToolOutput), call(), result))
+        .collect();
+    let image = json!({"type": "image", "mimeType": "image/png", "data": MARK});
+    all.push(("result, picture", Passed(Binary), call(), content(image)));
+    all.push((
+        "definition, description",
+        Judged(Definition),
+        list("tools/list"),
+        tool(MARK, "x"),
+    ));
+    all.push((
+        "definition, schema",
+        Judged(Definition),
+        list("tools/list"),
+        tool("x", MARK),
+    ));
+    let lists = [
         (
-            read.clone(),
             "resource, text",
-            json!({"contents": [{"uri": "x:", "text": MARK}]}),
+            "resources/read",
+            json!({"contents": [{"uri": "u", "text": MARK}]}),
         ),
         (
-            read,
-            "resource, cut over parts",
-            json!({"contents": [{"uri": "x:1", "text": first}, {"uri": "x:2", "text": second}]}),
-        ),
-        (
-            list("resources"),
             "list of resources",
-            json!({"resources": [{"uri": "x:", "name": MARK}]}),
+            "resources/list",
+            json!({"resources": [{"uri": "u", "name": MARK}]}),
         ),
         (
-            list("prompts"),
-            "list of prompts",
-            json!({"prompts": [{"name": "p", "description": MARK}]}),
+            "list of resource templates",
+            "resources/templates/list",
+            json!({"resourceTemplates": [{"uriTemplate": "u", "name": "n", "description": MARK}]}),
         ),
         (
-            ask("prompts/get", &json!({"name": "p"})),
-            "prompt",
+            "prompt, text",
+            "prompts/get",
             json!({"messages": [{"role": "user", "content": text(MARK)}]}),
         ),
         (
-            ask("initialize", &json!({})),
+            "list of prompts",
+            "prompts/list",
+            json!({"prompts": [{"name": "n", "description": MARK}]}),
+        ),
+        (
+            "completion",
+            "completion/complete",
+            json!({"completion": {"values": [MARK]}}),
+        ),
+        (
             "instructions of the server",
-            json!({"instructions": MARK}),
+            "initialize",
+            json!({"protocolVersion": "2025-11-25", "capabilities": {}, "instructions": MARK}),
+        ),
+        (
+            "state of a task",
+            "tasks/get",
+            json!({"taskId": "x", "status": "working", "statusMessage": MARK}),
         ),
     ];
-    let answer = |result: &Value| json!({"jsonrpc": "2.0", "id": 1, "result": result});
-    let mut all: Vec<_> = plain
-        .iter()
-        .flat_map(|(to, content, result)| both(to, &answer(result), content, Judged(ToolOutput)))
-        .collect();
-    let tools = json!({"tools": [{"name": "t", "inputSchema": {"properties": {"a": {"description": MARK}}}}]});
-    all.extend(both(
-        &list("tools"),
-        &answer(&tools),
-        "list of tools",
-        Judged(Definition),
-    ));
-    let image = content(json!([{"type": "image", "mimeType": "image/png", "data": MARK}]));
-    all.extend(both(&tool(), &answer(&image), "image", Passed(Binary)));
-    let error = json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -1, "message": "x", "data": {"a": MARK}}});
-    all.extend(both(&tool(), &error, "error", Judged(ToolOutput)));
-    all.push(tool().answer(
-        500,
-        "text/plain",
-        MARK,
-        "error that is no JSON-RPC",
-        Judged(ToolOutput),
-    ));
+    all.extend(lists.map(|(content, method, result)| {
+        let params = json!({"uri": "u", "name": "n", "taskId": "x", "ref": {"name": "n"}});
+        (
+            content,
+            Judged(ToolOutput),
+            request(method, &params),
+            result,
+        )
+    }));
     all
 }
 
-/// What a server says of itself, on the stream of a request and on that of a session.
-fn others() -> Vec<Canary> {
-    let said = |method: &str, params: Value| {
-        json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string()
-    };
-    let asked = |method: &str, params: Value| {
-        json!({"jsonrpc": "2.0", "id": 9, "method": method, "params": params}).to_string()
-    };
-    let done = json!({"jsonrpc": "2.0", "id": 1, "result": {}}).to_string();
-    let listen = Sample::new(Method::GET, PATH).header(header::ACCEPT, "text/event-stream");
-    let messages = [
-        ("log message", said("notifications/message", json!({"data": {"a": MARK}}))),
-        ("progress", said("notifications/progress", json!({"progressToken": 1, "message": MARK}))),
-        ("sampling", asked("sampling/createMessage", json!({"messages": [{"role": "user", "content": {"type": "text", "text": MARK}}]}))),
-        ("elicitation", asked("elicitation/create", json!({"message": "x", "requestedSchema": {"properties": {"a": {"title": MARK}}}}))),
-        ("address to open", asked("elicitation/create", json!({"mode": "url", "url": MARK}))),
-        ("answer to an earlier request", json!({"jsonrpc": "2.0", "id": 7, "result": {"content": [{"type": "text", "text": MARK}]}}).to_string()),
+fn results() -> Vec<Canary> {
+    let mut all = Vec::new();
+    for (content, fate, asked, result) in answered() {
+        let answer = json!({"jsonrpc": "2.0", "id": 1, "result": result}).to_string();
+        let asked = post(&asked);
+        all.push(asked.answered(answer.clone(), content, fate));
+        all.push(asked.streamed(&[("message", answer)], content, fate));
+    }
+    let asked = post(&request(
+        "tools/call",
+        &json!({"name": "t", "arguments": {}}),
+    ));
+    let errors = [
+        ("error, message", json!({"code": 1, "message": MARK})),
+        (
+            "error, data",
+            json!({"code": 1, "message": "x", "data": {"a": MARK}}),
+        ),
     ];
-    messages
-        .into_iter()
-        .flat_map(|(content, message)| {
-            let events = [("message", message), ("message", done.clone())];
-            [
-                tool().streamed(&events, content, Judged(ToolOutput)),
-                listen.streamed(&events, content, Judged(ToolOutput)),
-            ]
-        })
-        .collect()
+    for (content, error) in errors {
+        let answer = json!({"jsonrpc": "2.0", "id": 1, "error": error}).to_string();
+        all.push(asked.answered(answer.clone(), content, Judged(ToolOutput)));
+        all.push(asked.streamed(&[("", answer)], content, Judged(ToolOutput)));
+    }
+    for (status, media_type) in [(502, "text/html"), (400, "text/plain")] {
+        all.push(asked.answer(
+            status,
+            media_type,
+            MARK,
+            "error of another server",
+            Judged(ToolOutput),
+        ));
+    }
+    all
+}
+
+/// What a server says unasked, before an answer and on the stream of a session.
+fn server_messages() -> Vec<Canary> {
+    let says =
+        |method: &str, params: Value| json!({"jsonrpc": "2.0", "method": method, "params": params});
+    let asks = |method: &str, params: Value| json!({"jsonrpc": "2.0", "id": 5, "method": method, "params": params});
+    let prompt = json!([{"role": "user", "content": {"type": "text", "text": MARK}}]);
+    let messages = [
+        (
+            "notification, log",
+            says(
+                "notifications/message",
+                json!({"level": "info", "data": MARK}),
+            ),
+        ),
+        (
+            "notification, progress",
+            says(
+                "notifications/progress",
+                json!({"progressToken": 1, "progress": 1, "message": MARK}),
+            ),
+        ),
+        (
+            "notification, unknown",
+            says("notifications/newcomer", json!({"x": MARK})),
+        ),
+        (
+            "sampling request",
+            asks(
+                "sampling/createMessage",
+                json!({"messages": prompt, "maxTokens": 1}),
+            ),
+        ),
+        (
+            "elicitation",
+            asks(
+                "elicitation/create",
+                json!({"message": MARK, "requestedSchema": {"type": "object"}}),
+            ),
+        ),
+    ];
+    let call = post(&request(
+        "tools/call",
+        &json!({"name": "t", "arguments": {}}),
+    ));
+    let stream = Sample::new(Method::GET, "/mcp")
+        .header(header::ACCEPT, "text/event-stream")
+        .header(VERSION, "2025-11-25")
+        .header(SESSION, "s1");
+    let end = json!({"jsonrpc": "2.0", "id": 1, "result": {"content": []}}).to_string();
+    let mut all = Vec::new();
+    for (content, message) in messages {
+        let events = [("message", message.to_string()), ("message", end.clone())];
+        all.push(call.streamed(&events, content, Judged(ToolOutput)));
+        let events = [("message", message.to_string())];
+        all.push(stream.streamed(&events, content, Judged(ToolOutput)));
+    }
+    all.push(call.streamed(
+        &[("newcomer", MARK.to_owned()), ("message", end)],
+        "event of an unknown type",
+        Judged(ToolOutput),
+    ));
+    all
 }
