@@ -3,10 +3,12 @@
 use serde_json::{Value, json};
 
 use crate::protocols::canary::Fate::{Judged, Passed, Refused};
-use crate::protocols::canary::ItemKind::{Definition, ToolCall, ToolOutput, Unreadable};
+use crate::protocols::canary::ItemKind::{
+    Definition, ProviderTool, ToolCall, ToolOutput, Unreadable,
+};
 use crate::protocols::canary::{Canary, Fate, HALVES, MARK, Sample};
 use crate::settings::ModelRoute;
-use crate::unscanned::Unscanned::{ErrorBody, ModelText, NoItem, UserText};
+use crate::unscanned::Unscanned::{Binary, ErrorBody, ModelText, NoItem, UserText};
 
 const PATH: &str = "/v1/chat/completions";
 
@@ -14,7 +16,9 @@ const PATH: &str = "/v1/chat/completions";
 pub(super) fn canaries(route: &ModelRoute) -> Vec<Canary> {
     let mut all = outputs();
     all.extend(said(route));
+    all.extend(beside());
     all.extend(definitions());
+    all.extend(provider());
     all.extend(answers());
     all.extend(
         ["/v1/completions", "/v1/embeddings", "/v1/responses"].map(|path| {
@@ -93,6 +97,8 @@ fn said(route: &ModelRoute) -> Vec<Canary> {
         text("assistant", "earlier text of the model"),
         ask(&json!([{"role": "assistant", "content": null, "tool_calls": [call]}]))
             .canary("earlier call of the model", Judged(ToolOutput)),
+        ask(&json!([{"role": "assistant", "content": "x", "reasoning_content": MARK}]))
+            .canary("earlier reasoning of the model", fate("assistant")),
     ];
     all.extend(route.untrusted.tags.iter().map(|tag| {
         let text = format!("look: <{tag}>{MARK}</{tag}>");
@@ -100,6 +106,65 @@ fn said(route: &ModelRoute) -> Vec<Canary> {
             .canary("untrusted range of the user's text", Judged(ToolOutput))
     }));
     all
+}
+
+/// What stands beside what somebody says.
+fn beside() -> Vec<Canary> {
+    let url = format!("data:image/png;base64,{MARK}");
+    let image = json!({"type": "image_url", "image_url": {"url": url}});
+    let audio = json!({"type": "input_audio", "input_audio": {"format": "wav", "data": MARK}});
+    let said = |part: Value| ask(&json!([{"role": "developer", "content": [part]}]));
+    let assistant =
+        |key: &str, value: Value| ask(&json!([{"role": "assistant", "content": "x", key: value}]));
+    let judged = Judged(ToolOutput);
+    vec![
+        said(image).canary("picture of whom the route trusts", Passed(Binary)),
+        said(audio).canary("sound of whom the route trusts", Passed(Binary)),
+        said(json!({"type": "newcomer", "x": MARK})).canary("part of an unknown type", judged),
+        assistant("annotations", json!([{"url_citation": {"title": MARK}}]))
+            .canary("earlier citation", judged),
+        assistant("newcomer", json!({"x": MARK})).canary("unknown member of a message", judged),
+        with(
+            "predicted text",
+            judged,
+            "prediction",
+            json!({"type": "content", "content": MARK}),
+        ),
+        with(
+            "retrieved documents",
+            judged,
+            "documents",
+            json!([{"text": MARK}]),
+        ),
+    ]
+}
+
+/// What the provider is asked to run by itself.
+fn provider() -> Vec<Canary> {
+    let run = Judged(ProviderTool);
+    let url = format!("https://{MARK}.example/");
+    vec![
+        with("web search", run, "web_search_options", json!({"x": MARK})),
+        with(
+            "tool of the provider",
+            run,
+            "tools",
+            json!([{"type": "web_search", "x": MARK}]),
+        ),
+        with(
+            "hosted MCP server",
+            run,
+            "tools",
+            json!([{"type": "mcp", "server_label": "s", "server_url": url}]),
+        ),
+        with("plugin", run, "plugins", json!([{"id": MARK}])),
+        with(
+            "data source",
+            run,
+            "data_sources",
+            json!([{"type": "x", "parameters": {"endpoint": url}}]),
+        ),
+    ]
 }
 
 fn definitions() -> Vec<Canary> {
@@ -229,6 +294,17 @@ fn answers() -> Vec<Canary> {
         ("", "[DONE]".to_owned()),
     ];
     all.push(asked.streamed(&events, "text of the model", Passed(ModelText)));
+    let cited = json!({"role": "assistant", "content": "x", "annotations": [{"url_citation": {"title": MARK}}]});
+    all.push(asked.answered(whole(&cited, "stop"), "citation", Passed(ModelText)));
+    let stray = json!({"role": "assistant", "content": "x", "newcomer": [{"name": "t", "arguments": {"a": MARK}}]});
+    let content = "call in a member that nobody knows";
+    all.push(asked.answered(whole(&stray, "stop"), content, Judged(ToolCall)));
+    let events = [
+        ("", chunk(&stray, None)),
+        ("", chunk(&json!({}), Some("stop"))),
+        ("", "[DONE]".to_owned()),
+    ];
+    all.push(asked.streamed(&events, content, Judged(ToolCall)));
     let error = json!({"error": {"message": MARK, "type": "invalid_request_error"}}).to_string();
     all.push(asked.answer(
         400,
