@@ -19,6 +19,11 @@ const SEALED: [&str; 6] = [
     "thoughtSignature",
 ];
 
+/// Whether only the provider can read what stands under this key.
+pub fn is_sealed(key: &str) -> bool {
+    SEALED.contains(&key)
+}
+
 /// How many bytes pass for which reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unjudged(Vec<(Unscanned, usize)>);
@@ -104,7 +109,7 @@ impl Unjudged {
                         "data" | "blob" if coded => within.or(Some(Unscanned::Binary)),
                         _ => within,
                     };
-                    let sealed = SEALED.contains(&key).then_some(Unscanned::Sealed);
+                    let sealed = is_sealed(key).then_some(Unscanned::Sealed);
                     if key != "type" {
                         self.walk(&member.value, sealed.or(within), judged);
                     }

@@ -1,5 +1,6 @@
 //! Every place of content in Messages, with a mark in it.
 
+use http::Method;
 use serde_json::{Value, json};
 
 use crate::protocols::canary::Fate::{Judged, Passed, Refused};
@@ -17,87 +18,145 @@ const PATH: &str = "/v1/messages";
 /// The canaries of a route.
 pub(super) fn canaries(rules: &Untrusted) -> Vec<Canary> {
     let mut all = results();
+    all.extend(echoes());
     all.extend(said(rules));
-    all.extend(blocks());
-    all.extend(definitions());
-    all.extend(provider());
+    all.extend(tools());
+    all.extend(calls());
     all.extend(answers());
-    let other = ["/v1/messages/batches", "/v1/files", "/v1/complete"];
-    all.extend(other.map(|path| {
-        Sample::post(path, json!({"prompt": MARK}).to_string()).canary(
-            "an endpoint that is not understood",
-            Refused("endpoint_unknown"),
-        )
-    }));
+    all.extend(
+        ["/v1/messages/batches", "/v1/files", "/v1/complete"].map(|path| {
+            Sample::post(path, json!({"prompt": MARK}).to_string()).canary(
+                "an endpoint that is not understood",
+                Refused("endpoint_unknown"),
+            )
+        }),
+    );
+    let thread = json!({"type": "continue", "previous_message_id": MARK});
+    all.push(
+        with("thread", thread).canary("conversation at the provider", Refused("invalid_request")),
+    );
     all
 }
 
-/// A request with these members besides a message of the user.
-fn with(more: &Value) -> Sample {
-    let mut body = json!({
-        "model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "go"}],
-    });
-    if let (Some(body), Some(more)) = (body.as_object_mut(), more.as_object()) {
-        body.extend(more.clone());
+fn ask(messages: &Value) -> Sample {
+    let body = json!({"model": "m", "max_tokens": 9, "messages": messages});
+    Sample::post(PATH, body.to_string())
+}
+
+fn with(key: &str, value: Value) -> Sample {
+    let mut body =
+        json!({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "go"}]});
+    if let Some(map) = body.as_object_mut() {
+        map.insert(key.to_owned(), value);
     }
     Sample::post(PATH, body.to_string())
 }
 
-fn ask(messages: &Value) -> Sample {
-    with(&json!({"messages": messages}))
+fn block(role: &str, block: Value) -> Sample {
+    ask(&json!([{"role": role, "content": Value::Array(vec![block])}]))
 }
 
-/// A request whose last message is of the user and has this block.
-fn block(role: &str, block: &Value) -> Sample {
-    ask(&json!([{"role": "user", "content": "go"}, {"role": role, "content": [block]}]))
-}
-
-/// What the client's tools gave back.
+/// What the client's tools gave back, and documents.
 fn results() -> Vec<Canary> {
     let result = |content: Value| {
-        let call = json!({"type": "tool_use", "id": "c1", "name": "t", "input": {}});
-        let result = json!({"type": "tool_result", "tool_use_id": "c1", "content": content});
-        ask(&json!([
-            {"role": "user", "content": "go"},
-            {"role": "assistant", "content": [call]},
-            {"role": "user", "content": [result]},
-        ]))
+        block(
+            "user",
+            json!({"type": "tool_result", "tool_use_id": "t1", "content": content}),
+        )
     };
-    let document = |source: Value| json!([{"type": "document", "source": source}]);
+    let source = |source: Value| json!({"type": "document", "source": source});
+    let text = json!({"type": "text", "text": MARK});
     let (first, second) = HALVES;
-    let inner = json!({"type": "content", "content": [{"type": "text", "text": MARK}]});
-    let found = |title: &str, text: &str| {
-        let content = json!([{"type": "text", "text": text}]);
-        json!([{"type": "search_result", "source": "s", "title": title, "content": content}])
+    let out = Judged(ToolOutput);
+    let nested = json!({"type": "content", "content": [text]});
+    let plain = json!({"type": "text", "media_type": "text/plain", "data": MARK});
+    let found = json!({"type": "search_result", "source": "s", "title": "t", "content": [text]});
+    let binary = json!({"type": "base64", "media_type": "image/png", "data": MARK.repeat(8)});
+    let tabs = json!({"type": "browser_state", "tabs": [{"title": MARK}]});
+    vec![
+        result(json!(MARK)).canary("tool result, string", out),
+        result(json!([text])).canary("tool result, text block", out),
+        result(json!([{"type": "text", "text": first}, {"type": "text", "text": second}]))
+            .canary("tool result, cut over blocks", out),
+        result(json!([source(plain.clone())])).canary("tool result, document", out),
+        result(json!([source(nested.clone())])).canary("tool result, document of blocks", out),
+        result(json!([found])).canary("tool result, search result", out),
+        result(json!([{"type": "tool_reference", "tool_name": MARK}]))
+            .canary("tool result, reference to a tool", out),
+        result(json!([tabs])).canary("tool result, state of a browser", out),
+        result(json!([{"type": "newcomer", "a": {"b": [MARK]}}]))
+            .canary("tool result, block of an unknown type", out),
+        result(json!([{"type": "image", "source": binary}]))
+            .canary("tool result, image", Passed(Binary)),
+        result(json!([{"type": "image", "source": {"type": "url", "url": MARK}}]))
+            .canary("tool result, image at a URL", Judged(ProviderTool)),
+        block("user", source(plain)).canary("document, text", out),
+        block("user", source(nested)).canary("document, blocks", out),
+        block(
+            "user",
+            json!({"type": "document", "title": MARK, "source": {"type": "base64", "data": ""}}),
+        )
+        .canary("document, title", out),
+        block("user", source(json!({"type": "url", "url": MARK})))
+            .canary("document at a URL", Judged(ProviderTool)),
+        block("user", source(json!({"type": "file", "file_id": MARK})))
+            .canary("document at the provider", Judged(ProviderTool)),
+        block("user", found).canary("search result", out),
+    ]
+}
+
+/// What comes back of earlier turns of the model.
+fn echoes() -> Vec<Canary> {
+    let echo = |content: Value| block("assistant", content);
+    let result = |kind: &str, content: Value| {
+        echo(json!({"type": kind, "tool_use_id": "s1", "content": content}))
     };
-    let texts = |first: &str, second: &str| json!([{"type": "text", "text": first}, {"type": "text", "text": second}]);
-    let image = json!({"type": "base64", "media_type": "image/png", "data": MARK});
-    let outputs = [
-        ("tool output, string", json!(MARK)),
-        (
-            "tool output, text block",
-            json!([{"type": "text", "text": MARK}]),
-        ),
-        ("tool output, cut over blocks", texts(first, second)),
-        (
-            "tool output, text document",
-            document(json!({"type": "text", "media_type": "text/plain", "data": MARK})),
-        ),
-        ("tool output, nested document", document(inner)),
-        ("tool output, title of a search result", found(MARK, "x")),
-        ("tool output, text of a search result", found("x", MARK)),
-        (
-            "tool output, block of an unknown type",
-            json!([{"type": "newcomer", "words": MARK}]),
-        ),
-    ];
-    let mut all: Vec<_> = outputs
-        .into_iter()
-        .map(|(content, body)| result(body).canary(content, Judged(ToolOutput)))
-        .collect();
-    let picture = json!([{"type": "image", "source": image}]);
-    all.push(result(picture).canary("tool output, picture", Passed(Binary)));
-    all
+    let out = Judged(ToolOutput);
+    let document = json!({"type": "document", "source": {"type": "text", "data": MARK}});
+    vec![
+        result(
+            "web_search_tool_result",
+            json!([{"type": "web_search_result", "title": MARK}]),
+        )
+        .canary("echoed web search", out),
+        result(
+            "web_search_tool_result",
+            json!([{"type": "web_search_result", "encrypted_content": MARK}]),
+        )
+        .canary("echoed web search, encrypted", Passed(Sealed)),
+        result(
+            "web_fetch_tool_result",
+            json!({"type": "web_fetch_result", "content": document}),
+        )
+        .canary("echoed web fetch", out),
+        result(
+            "code_execution_tool_result",
+            json!({"type": "code_execution_result", "stdout": MARK}),
+        )
+        .canary("echoed code execution", out),
+        result("mcp_tool_result", json!([{"type": "text", "text": MARK}]))
+            .canary("echoed result of a hosted MCP server", out),
+        result("newcomer_tool_result", json!({"a": [MARK]}))
+            .canary("echoed result of an unknown type", out),
+        echo(json!({"type": "mcp_tool_listing", "tools": [{"name": "t", "description": MARK}]}))
+            .canary("echoed list of an MCP server's tools", Judged(Definition)),
+        echo(json!({"type": "text", "text": "x", "citations": [{"cited_text": MARK}]}))
+            .canary("echoed citation", out),
+        echo(json!({"type": "compaction", "content": MARK}))
+            .canary("summary of the conversation", out),
+        echo(json!({"type": "newcomer", "a": MARK})).canary("block of an unknown type", out),
+        echo(json!({"type": "tool_use", "id": "t1", "name": "t", "input": {"a": MARK}}))
+            .canary("earlier call of the model", out),
+        ask(&json!([{"role": "assistant", "content": [
+            {"type": "thinking", "thinking": "t", "signature": "s"},
+            {"type": "tool_use", "id": "t1", "name": "t", "input": {"a": MARK}},
+        ]}]))
+        .canary("call of the model's latest turn, signed", Passed(UserText)),
+        echo(json!({"type": "thinking", "thinking": MARK, "signature": "s"}))
+            .canary("reasoning of the model", Passed(UserText)),
+        echo(json!({"type": "redacted_thinking", "data": MARK}))
+            .canary("encrypted reasoning", Passed(Sealed)),
+    ]
 }
 
 /// What user, operator and model said.
@@ -109,269 +168,205 @@ fn said(rules: &Untrusted) -> Vec<Canary> {
             Passed(UserText)
         }
     };
-    let text = json!({"type": "text", "text": MARK});
+    let text = |role: &str, content: &'static str| {
+        ask(&json!([{"role": role, "content": MARK}])).canary(content, fate(role))
+    };
     let mut all = vec![
-        ask(&json!([{"role": "user", "content": MARK}])).canary("text of the user", fate("user")),
-        block("user", &text).canary("text block of the user", fate("user")),
-        block("assistant", &text).canary("earlier text of the model", fate("assistant")),
-        with(&json!({"system": MARK})).canary("text of the operator", fate("system")),
+        text("user", "text of the user"),
+        text("assistant", "earlier text of the model"),
+        with("system", json!([{"type": "text", "text": MARK}]))
+            .canary("text of the operator", fate("system")),
         ask(&json!([{"role": "newcomer", "content": MARK}]))
             .canary("message of an unknown role", Judged(ToolOutput)),
+        with("newcomer", json!({"a": MARK}))
+            .canary("unknown member of the request", Judged(ToolOutput)),
     ];
     all.extend(rules.tags.iter().map(|tag| {
         let text = format!("look: <{tag}>{MARK}</{tag}>");
-        ask(&json!([{"role": "user", "content": text}]))
+        block("user", json!({"type": "text", "text": text}))
             .canary("untrusted range of the user's text", Judged(ToolOutput))
     }));
     all
 }
 
-/// Blocks of an earlier turn besides texts and results.
-fn blocks() -> Vec<Canary> {
-    let call = |kind: &str| json!({"type": kind, "id": "c1", "name": "t", "input": {"a": MARK}});
-    let result =
-        |kind: &str, content: Value| json!({"type": kind, "tool_use_id": "c1", "content": content});
-    let page = json!({"type": "text", "media_type": "text/plain", "data": MARK});
-    let fetched = json!({
-        "type": "web_fetch_result", "url": "u", "content": {"type": "document", "source": page},
-    });
-    let thought = |thinking: &str, signature: &str| json!({"type": "thinking", "thinking": thinking, "signature": signature});
-    let judged = [
-        ("earlier call of the model", call("tool_use")),
-        ("earlier call of a provider's tool", call("server_tool_use")),
-        ("earlier call of a hosted MCP server", call("mcp_tool_use")),
-        (
-            "earlier result of web search",
-            result(
-                "web_search_tool_result",
-                json!([{"type": "web_search_result", "title": MARK}]),
-            ),
-        ),
-        (
-            "earlier result of web fetch",
-            result("web_fetch_tool_result", fetched),
-        ),
-        (
-            "earlier result of code execution",
-            result("code_execution_tool_result", json!({"stdout": MARK})),
-        ),
-        (
-            "earlier result of a hosted MCP server",
-            result("mcp_tool_result", json!([{"type": "text", "text": MARK}])),
-        ),
-        (
-            "block of an unknown type",
-            json!({"type": "newcomer", "words": [{"x": MARK}]}),
-        ),
-    ];
-    let mut all: Vec<_> = judged
-        .into_iter()
-        .map(|(content, body)| block("assistant", &body).canary(content, Judged(ToolOutput)))
-        .collect();
-    let document =
-        json!({"type": "document", "title": MARK, "source": {"type": "text", "data": "x"}});
-    all.push(block("user", &document).canary("document of the user", Judged(ToolOutput)));
-    let image = json!({"type": "base64", "media_type": "image/png", "data": MARK});
-    let picture = json!({"type": "image", "source": image});
-    all.push(block("user", &picture).canary("picture of the user", Passed(Binary)));
-    let cited = json!({"type": "text", "text": "x", "citations": [{"cited_text": MARK}]});
-    all.push(block("assistant", &cited).canary("cited text", Judged(ToolOutput)));
-    let opaque = [
-        ("earlier reasoning", thought(MARK, "s"), UserText),
-        ("signature of reasoning", thought("x", MARK), Sealed),
-        (
-            "sealed reasoning",
-            json!({"type": "redacted_thinking", "data": MARK}),
-            Sealed,
-        ),
-    ];
-    all.extend(
-        opaque.map(|(content, body, reason)| {
-            block("assistant", &body).canary(content, Passed(reason))
-        }),
-    );
-    all.push(
-        with(&json!({"newcomer": {"x": MARK}})).canary("an unknown member", Judged(ToolOutput)),
-    );
-    all
+fn tools() -> Vec<Canary> {
+    let tool = |tool: Value| with("tools", json!([tool]));
+    let properties = json!({"a": {"type": "string", "enum": [MARK]}});
+    let schema = json!({"type": "object", "properties": properties});
+    let added = |definition: Value| {
+        let tool = json!({"type": "tool_definition", "definition": definition});
+        block("system", json!({"type": "tool_addition", "tool": tool}))
+    };
+    vec![
+        tool(json!({"name": "t", "description": MARK, "input_schema": {}}))
+            .canary("definition, description", Judged(Definition)),
+        tool(json!({"name": "t", "input_schema": schema}))
+            .canary("definition, schema", Judged(Definition)),
+        tool(json!({"name": "t", "input_schema": {}, "input_examples": [{"a": MARK}]}))
+            .canary("definition, examples", Judged(Definition)),
+        tool(json!({"type": "bash_20250124", "name": MARK}))
+            .canary("definition of a tool that the client runs", Judged(Definition)),
+        tool(json!({"type": "mcp_toolset", "mcp_server_name": "h", "tools": [{"name": "t", "description": MARK}]}))
+            .canary("definition of a hosted MCP server's tool", Judged(Definition)),
+        added(json!({"name": "t", "description": MARK, "input_schema": {}}))
+            .canary("definition in a message", Judged(Definition)),
+        tool(json!({"type": "web_search_20250305", "name": MARK}))
+            .canary("tool of the provider", Judged(ProviderTool)),
+        tool(json!({"type": "newcomer_20270101", "name": MARK}))
+            .canary("tool of an unknown type", Judged(ProviderTool)),
+        added(json!({"type": "web_search_20250305", "name": MARK}))
+            .canary("tool of the provider in a message", Judged(ProviderTool)),
+        with("mcp_servers", json!([{"type": "url", "name": "h", "url": MARK}]))
+            .canary("hosted MCP server", Judged(ProviderTool)),
+        with("container", json!(MARK)).canary("container at the provider", Judged(ProviderTool)),
+    ]
 }
 
-fn definitions() -> Vec<Canary> {
-    let tool = |description: &str, hint: &str| {
-        let properties = json!({"a": {"type": "string", "enum": [hint]}});
+/// The answer to a request, whole and in the events of a stream: the block whole, as it starts, and its deltas.
+fn both(
+    content: &'static str,
+    fate: Fate,
+    first: Option<&Value>,
+    [whole, start]: [Value; 2],
+    deltas: &[Value],
+) -> [Canary; 2] {
+    let asked = ask(&json!([{"role": "user", "content": "go"}]));
+    let message = |content: Value, reason: Value| {
         json!({
-            "name": "t", "description": description,
-            "input_schema": {"type": "object", "properties": properties},
+            "id": "r", "type": "message", "role": "assistant", "model": "m", "content": content,
+            "stop_reason": reason, "stop_sequence": null, "usage": {"input_tokens": 1, "output_tokens": 1},
         })
     };
-    let mut example = tool("x", "x");
-    if let Some(example) = example.as_object_mut() {
-        example.insert("input_examples".to_owned(), json!([{"a": MARK}]));
+    let before: Vec<Value> = first.cloned().into_iter().collect();
+    let blocks = [before.clone(), vec![whole]].concat();
+    let body = message(json!(blocks), json!("tool_use")).to_string();
+    let mut events =
+        vec![json!({"type": "message_start", "message": message(json!([]), Value::Null)})];
+    for block in &before {
+        events.push(json!({"type": "content_block_start", "index": 0, "content_block": block}));
+        events.push(json!({"type": "content_block_stop", "index": 0}));
     }
-    let offered =
-        |content, tool: Value| with(&json!({"tools": [tool]})).canary(content, Judged(Definition));
-    let added =
-        json!({"type": "tool_addition", "tool": {"type": "t", "definition": tool(MARK, "x")}});
-    let listing = json!({"type": "mcp_tool_listing", "tools": [tool(MARK, "x")]});
-    vec![
-        offered("definition, description", tool(MARK, "x")),
-        offered("definition, schema", tool("x", MARK)),
-        offered("definition, example", example),
-        block("user", &added).canary("definition, added by a message", Judged(Definition)),
-        block("assistant", &listing).canary(
-            "definition, listed by a hosted MCP server",
-            Judged(Definition),
-        ),
+    let index = before.len();
+    events.push(json!({"type": "content_block_start", "index": index, "content_block": start}));
+    for delta in deltas {
+        events.push(json!({"type": "content_block_delta", "index": index, "delta": delta}));
+    }
+    events.push(json!({"type": "content_block_stop", "index": index}));
+    let ending = json!({"stop_reason": "tool_use", "stop_sequence": null});
+    events.push(json!({"type": "message_delta", "delta": ending, "usage": {"output_tokens": 1}}));
+    events.push(json!({"type": "message_stop"}));
+    let data: Vec<String> = events.iter().map(Value::to_string).collect();
+    let named: Vec<(&str, &String)> = events
+        .iter()
+        .zip(&data)
+        .map(|(event, data)| {
+            (
+                event
+                    .get("type")
+                    .and_then(Value::as_str)
+                    .unwrap_or_default(),
+                data,
+            )
+        })
+        .collect();
+    [
+        asked.answered(body, content, fate),
+        asked.streamed(&named, content, fate),
     ]
 }
 
-/// What the provider is asked to run or fetch by itself.
-fn provider() -> Vec<Canary> {
-    let tool = |kind: &str| json!({"tools": [{"type": kind, "name": MARK}]});
-    let url = format!("https://{MARK}.example/");
-    let server = json!({"mcp_servers": [{"type": "url", "name": "s", "url": url}]});
-    let source = json!({"type": "document", "source": {"type": "url", "url": url}});
-    let file = json!({"type": "document", "source": {"type": "file", "file_id": MARK}});
-    vec![
-        with(&tool("web_search_20250305")).canary("web search", Judged(ProviderTool)),
-        with(&tool("web_fetch_20250910")).canary("web fetch", Judged(ProviderTool)),
-        with(&tool("code_execution_20250825")).canary("code execution", Judged(ProviderTool)),
-        with(&tool("newcomer_20300101")).canary("a tool of an unknown type", Judged(ProviderTool)),
-        with(&server).canary("hosted MCP server", Judged(ProviderTool)),
-        with(&json!({"container": MARK})).canary("container", Judged(ProviderTool)),
-        block("user", &source).canary("document that the provider fetches", Judged(ProviderTool)),
-        block("user", &file).canary("document that the provider keeps", Judged(ProviderTool)),
-        with(&json!({"thread": {"id": MARK}})).canary(
-            "conversation that the provider keeps",
-            Refused("invalid_request"),
-        ),
-    ]
-}
-
-/// Blocks of an answer: the block, and for a stream how it starts and what follows.
-fn answer_blocks() -> Vec<(&'static str, Fate, Value, Value, Vec<Value>)> {
+fn calls() -> Vec<Canary> {
+    let call = |kind: &str, name: &str, input: Value| json!({"type": kind, "id": "t1", "name": name, "input": input});
     let (first, second) = HALVES;
-    let input = |text: &str| json!({"type": "input_json_delta", "partial_json": text});
-    let call = |kind: &str, name: &str, input: Value| json!({"type": kind, "id": "c1", "name": name, "input": input});
-    let cut = || {
-        vec![
-            input(&format!("{{\"a\": \"{first}")),
-            input(&format!("{second}\"}}")),
+    let piece = |text: String| json!({"type": "input_json_delta", "partial_json": text});
+    let pieces = [
+        piece(format!("{{\"a\": \"{first}")),
+        piece(format!("{second}\"}}")),
+    ];
+    let both_of = |kind: &str| {
+        [
+            call(kind, "t", json!({"a": MARK})),
+            call(kind, "t", json!({})),
         ]
     };
-    let text = |text: &str| json!({"type": "text", "text": text});
-    let result =
-        |kind: &str, content: Value| json!({"type": kind, "tool_use_id": "c1", "content": content});
-    let search = result(
-        "web_search_tool_result",
-        json!([{"type": "web_search_result", "title": MARK}]),
-    );
-    let mcp = result("mcp_tool_result", json!([text(MARK)]));
-    let provider = call("server_tool_use", "web_search", json!({"query": MARK}));
-    vec![
-        (
-            "call",
+    let signed = json!({"type": "redacted_thinking", "data": "x"});
+    let odd = json!({"type": "tool_use", "id": "t1", "name": MARK, "input": "x"});
+    let new = json!({"type": "newcomer", "name": "t", "input": {"a": MARK}});
+    [
+        both("call", Judged(ToolCall), None, both_of("tool_use"), &pieces),
+        both(
+            "call behind signed reasoning",
             Judged(ToolCall),
-            call("tool_use", "t", json!({"a": MARK})),
-            call("tool_use", "t", json!({})),
-            cut(),
+            Some(&signed),
+            both_of("tool_use"),
+            &pieces,
         ),
-        (
-            "call that a provider's tool carries out",
+        both(
+            "call of an unknown type",
+            Judged(ToolCall),
+            None,
+            [new.clone(), new],
+            &[],
+        ),
+        both(
+            "call that cannot be read",
+            Judged(Unreadable),
+            None,
+            [odd.clone(), odd],
+            &[],
+        ),
+        both(
+            "call that the provider runs",
             Passed(ModelText),
-            provider.clone(),
-            provider,
-            vec![],
-        ),
-        (
-            "text of the model",
-            Passed(ModelText),
-            text(MARK),
-            text(""),
-            vec![json!({"type": "text_delta", "text": MARK})],
-        ),
-        (
-            "reasoning of the model",
-            Passed(ModelText),
-            json!({"type": "thinking", "thinking": MARK, "signature": ""}),
-            json!({"type": "thinking", "thinking": "", "signature": ""}),
-            vec![json!({"type": "thinking_delta", "thinking": MARK})],
-        ),
-        (
-            "result of web search",
-            Passed(ProviderResult),
-            search.clone(),
-            search,
-            vec![],
-        ),
-        (
-            "result of a hosted MCP server",
-            Passed(ProviderResult),
-            mcp.clone(),
-            mcp,
-            vec![],
+            None,
+            both_of("server_tool_use"),
+            &pieces,
         ),
     ]
+    .concat()
 }
 
 fn answers() -> Vec<Canary> {
-    let asked = with(&json!({}));
-    let message = |content: Value, reason: Option<&str>| {
-        json!({
-            "id": "m", "type": "message", "role": "assistant", "model": "m", "content": content,
-            "stop_reason": reason, "stop_sequence": null,
-            "usage": {"input_tokens": 1, "output_tokens": 1},
-        })
-    };
-    let stream = |start: &Value, deltas: &[Value]| {
-        let mut events = vec![
-            (
-                "message_start",
-                json!({"type": "message_start", "message": message(json!([]), None)}),
-            ),
-            (
-                "content_block_start",
-                json!({"type": "content_block_start", "index": 0, "content_block": start}),
-            ),
-        ];
-        events.extend(deltas.iter().map(|delta| {
-            let data = json!({"type": "content_block_delta", "index": 0, "delta": delta});
-            ("content_block_delta", data)
-        }));
-        events.extend([
-            ("content_block_stop", json!({"type": "content_block_stop", "index": 0})),
-            (
-                "message_delta",
-                json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 1}}),
-            ),
-            ("message_stop", json!({"type": "message_stop"})),
-        ]);
-        events
-            .into_iter()
-            .map(|(name, data)| (name, data.to_string()))
-            .collect::<Vec<_>>()
-    };
-    let mut all = Vec::new();
-    for (content, fate, whole, start, deltas) in answer_blocks() {
-        let body = message(json!([whole]), Some("tool_use")).to_string();
-        all.push(asked.answered(body, content, fate));
-        all.push(asked.streamed(&stream(&start, &deltas), content, fate));
-    }
-    let unreadable = json!({"type": "tool_use", "id": "c1", "name": MARK, "input": {}});
-    let delta = json!({"type": "input_json_delta", "partial_json": "{"});
-    let content = "call that cannot be read";
-    all.push(asked.streamed(&stream(&unreadable, &[delta]), content, Judged(Unreadable)));
+    let text = |words: &str| json!({"type": "text", "text": words});
+    let delta = [json!({"type": "text_delta", "text": MARK})];
+    let found = json!({"type": "web_search_tool_result", "tool_use_id": "s1", "content": [{"type": "web_search_result", "title": MARK}]});
+    let hidden = json!({"type": "redacted_thinking", "data": MARK});
+    let mut all = [
+        both(
+            "text of the model",
+            Passed(ModelText),
+            None,
+            [text(MARK), text("")],
+            &delta,
+        ),
+        both(
+            "result of the provider's tool",
+            Passed(ProviderResult),
+            None,
+            [found.clone(), found],
+            &[],
+        ),
+        both(
+            "encrypted reasoning",
+            Passed(Sealed),
+            None,
+            [hidden.clone(), hidden],
+            &[],
+        ),
+    ]
+    .concat();
+    let asked = ask(&json!([{"role": "user", "content": "go"}]));
     let error =
-        json!({"type": "error", "error": {"type": "api_error", "message": MARK}}).to_string();
+        json!({"type": "error", "error": {"type": "invalid_request_error", "message": MARK}});
     all.push(asked.answer(
         400,
         "application/json",
-        error,
+        error.to_string(),
         "error of the provider",
         Passed(ErrorBody),
     ));
     let models = json!({"data": [{"id": MARK}]}).to_string();
-    let list = Sample::new(http::Method::GET, "/v1/models");
+    let list = Sample::new(Method::GET, "/v1/models");
     all.push(list.answered(models, "list of models", Passed(NoItem)));
     all
 }

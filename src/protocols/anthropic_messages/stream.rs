@@ -82,7 +82,7 @@ enum Pending {
 }
 
 impl Reader {
-    pub const fn new(reply: Reply) -> Self {
+    pub fn new(reply: Reply) -> Self {
         Self {
             reply,
             phase: Phase::Before,
@@ -161,6 +161,7 @@ impl Reader {
             call: None,
         };
         if kind != BlockKind::Call {
+            self.unjudged.extend(Unjudged::below(block, &[]));
             self.open = Some(open);
             return self.block_piece(piece, true);
         }
@@ -191,6 +192,9 @@ impl Reader {
             held.call.extend(json);
             self.hold(json.len())?;
             return Ok(Step::default());
+        }
+        if open.kind != BlockKind::Text {
+            self.unjudged.extend(Unjudged::below(delta, &[]));
         }
         let signature = present(delta, "signature").and_then(Node::as_str);
         self.is_bound |= signature.is_some_and(|signature| !signature.is_empty());

@@ -27,7 +27,7 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    pub const fn new(reply: Reply, endpoint: Endpoint) -> Self {
+    pub fn new(reply: Reply, endpoint: Endpoint) -> Self {
         Self {
             reply,
             endpoint,
@@ -55,6 +55,9 @@ impl ResponseReader for Reader {
         let is_error = root.get("type").and_then(Node::as_str) == Some("error");
         if content.is_none() && self.endpoint == Endpoint::Messages && !is_error {
             return Err(invalid_response("the response has no `content`"));
+        }
+        if let Some(content) = content {
+            self.unjudged = Unjudged::below(content, &[]);
         }
         let proposals = proposals(&document, content)?;
         let bytes = proposals.iter().map(|proposal| proposal.call.size()).sum();
@@ -121,6 +124,10 @@ impl ResponseReader for Reader {
 
     fn together(&self) -> Option<usize> {
         self.together
+    }
+
+    fn unjudged(&self) -> Unjudged {
+        self.unjudged.clone()
     }
 }
 

@@ -17,7 +17,6 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 pub use problem::problem;
 use response::Label;
-pub use templates::positional;
 use templates::{Found, Templates};
 
 use super::canary::Canary;

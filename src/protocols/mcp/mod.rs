@@ -277,13 +277,18 @@ impl Protocol for Mcp {
         address(request).map(|address| address.to_bytes())
     }
 
+    fn uses(&self, request: &Request) -> Option<String> {
+        match self.key(request)? {
+            Key::Session(name) | Key::Endpoint(name) => Some(name.to_string()),
+        }
+    }
+
+    fn opens(&self, headers: &http::HeaderMap) -> Option<String> {
+        headers::session(headers).map(str::to_owned)
+    }
+
     fn session(&self, request: &Request) -> Option<String> {
-        let own = headers::session(&request.parts.headers).map(str::to_owned);
-        own.or_else(|| match self.announced(request)? {
-            Key::Endpoint(endpoint) => Some(endpoint.to_string()),
-            Key::Session(_) => None,
-        })
-        .or_else(|| {
+        self.uses(request).or_else(|| {
             let message = Message::read(request.json.as_ref()?).ok()?;
             let named = message.session().filter(|text| headers::is_name(text))?;
             Some(named.to_owned())
