@@ -93,13 +93,27 @@ pub(super) fn tools(settings: &Settings, policy: &Policy, checks: &mut Vec<Check
             if policy.rule_for(tool).is_some() {
                 continue;
             }
-            let what = format!("no rule is for the tool `{tool}` of the route `{}`", route.name);
+            let what = format!(
+                "no rule is for the tool `{tool}` of the route `{}`",
+                route.name
+            );
             checks.push(if held {
                 let message = format!("{what}: each of its calls waits for an approval");
-                check(Level::Note, "tools", message, "add a rule for it to the policy")
+                check(
+                    Level::Note,
+                    "tools",
+                    message,
+                    "add a rule for it to the policy",
+                )
             } else {
-                let message = format!("{what}, and the layer `tickets` is not enforced: it is free");
-                check(Level::Warning, "tools", message, "add a rule for it to the policy")
+                let message =
+                    format!("{what}, and the layer `tickets` is not enforced: it is free");
+                check(
+                    Level::Warning,
+                    "tools",
+                    message,
+                    "add a rule for it to the policy",
+                )
             });
         }
     }
@@ -121,7 +135,10 @@ pub(super) fn listeners(settings: &Settings, checks: &mut Vec<Check>) {
                 "set `listen.tls`, or bind it to a loopback address or a private network",
             );
         }
-        let known = listen.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+        let known = listen
+            .tls
+            .as_ref()
+            .is_some_and(|tls| tls.client_ca.is_some());
         if let (Principals::Fixed(principal), false) = (&settings.principals, known) {
             warn(
                 format!("whoever reaches {at} acts as `{}`", principal.subject),
@@ -221,9 +238,9 @@ pub(super) async fn upstreams(settings: &Settings, checks: &mut Vec<Check>) {
             return;
         }
     };
-    let tried = settings.upstreams.keys().map(|name| async {
-        (name, client.connect(name).await)
-    });
+    let client = &client;
+    let names = settings.upstreams.keys();
+    let tried = names.map(|name| async move { (name, client.connect(name).await) });
     for (name, tried) in futures_util::future::join_all(tried).await {
         checks.push(match tried {
             Ok(()) => {

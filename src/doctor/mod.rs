@@ -67,11 +67,7 @@ impl Report {
 }
 
 /// Looks at everything. `offline`: upstreams are not tried.
-pub async fn examine(
-    config: &settings::Checked,
-    policy: policy::Checked,
-    offline: bool,
-) -> Report {
+pub async fn examine(config: &settings::Checked, policy: policy::Checked, offline: bool) -> Report {
     let settings = &config.settings;
     let mut report = Report::default();
     matrix(settings, &policy.policy, &mut report);
