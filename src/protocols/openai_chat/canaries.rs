@@ -16,7 +16,7 @@ const PATH: &str = "/v1/chat/completions";
 pub(super) fn canaries(route: &ModelRoute) -> Vec<Canary> {
     let mut all = outputs();
     all.extend(said(route));
-    all.extend(beside());
+    all.extend(media(route));
     all.extend(definitions());
     all.extend(provider());
     all.extend(answers());
@@ -99,6 +99,18 @@ fn said(route: &ModelRoute) -> Vec<Canary> {
             .canary("earlier call of the model", Judged(ToolOutput)),
         ask(&json!([{"role": "assistant", "content": "x", "reasoning_content": MARK}]))
             .canary("earlier reasoning of the model", fate("assistant")),
+        ask(&json!([{"role": "assistant", "content": null, "function_call": {"name": "t", "arguments": MARK}}]))
+            .canary("earlier call of a legacy function", Judged(ToolOutput)),
+        ask(&json!([{"role": "user", "content": [{"type": "newcomer", "words": MARK}]}]))
+            .canary("part of an unknown type", Judged(ToolOutput)),
+        ask(&json!([{"role": "user", "content": "go", "newcomer": {"a": MARK}}]))
+            .canary("unknown member of a message", Judged(ToolOutput)),
+        ask(&json!([{"role": "user", "content": [{"type": "file", "file": {"file_data": MARK}}]}]))
+            .canary("file of the user", fate("user")),
+        ask(&json!([{"role": "assistant", "content": "ok", "annotations": [{"url_citation": {"title": MARK}}]}]))
+            .canary("what a search has found, sent back", Judged(ToolOutput)),
+        with("prediction", Judged(ToolOutput), "prediction", json!({"type": "content", "content": MARK})),
+        with("retrieved documents", Judged(ToolOutput), "documents", json!([{"text": MARK}])),
     ];
     all.extend(route.untrusted.tags.iter().map(|tag| {
         let text = format!("look: <{tag}>{MARK}</{tag}>");
@@ -108,34 +120,20 @@ fn said(route: &ModelRoute) -> Vec<Canary> {
     all
 }
 
-/// What stands beside what somebody says.
-fn beside() -> Vec<Canary> {
+/// Pictures and sounds of whom the route trusts, where there is anybody.
+fn media(route: &ModelRoute) -> Vec<Canary> {
+    let untrusted = |role: &&str| route.untrusted.roles.iter().any(|other| other == role);
+    let roles = ["user", "developer", "system"];
+    let Some(role) = roles.into_iter().find(|role| !untrusted(role)) else {
+        return Vec::new();
+    };
+    let said = |part: Value| ask(&json!([{"role": role, "content": [part]}]));
     let url = format!("data:image/png;base64,{MARK}");
     let image = json!({"type": "image_url", "image_url": {"url": url}});
     let audio = json!({"type": "input_audio", "input_audio": {"format": "wav", "data": MARK}});
-    let said = |part: Value| ask(&json!([{"role": "developer", "content": [part]}]));
-    let assistant =
-        |key: &str, value: Value| ask(&json!([{"role": "assistant", "content": "x", key: value}]));
-    let judged = Judged(ToolOutput);
     vec![
-        said(image).canary("picture of whom the route trusts", Passed(Binary)),
-        said(audio).canary("sound of whom the route trusts", Passed(Binary)),
-        said(json!({"type": "newcomer", "x": MARK})).canary("part of an unknown type", judged),
-        assistant("annotations", json!([{"url_citation": {"title": MARK}}]))
-            .canary("earlier citation", judged),
-        assistant("newcomer", json!({"x": MARK})).canary("unknown member of a message", judged),
-        with(
-            "predicted text",
-            judged,
-            "prediction",
-            json!({"type": "content", "content": MARK}),
-        ),
-        with(
-            "retrieved documents",
-            judged,
-            "documents",
-            json!([{"text": MARK}]),
-        ),
+        said(image).canary("picture", Passed(Binary)),
+        said(audio).canary("sound", Passed(Binary)),
     ]
 }
 
@@ -198,6 +196,24 @@ fn definitions() -> Vec<Canary> {
             custom,
         ),
         with(
+            "tool of the provider",
+            Judged(ProviderTool),
+            "tools",
+            json!([{"type": "mcp", "server_url": MARK}]),
+        ),
+        with(
+            "search of the provider",
+            Judged(ProviderTool),
+            "web_search_options",
+            json!({"user_location": MARK}),
+        ),
+        with(
+            "model that searches",
+            Judged(ProviderTool),
+            "model",
+            json!(format!("{MARK}-search-preview")),
+        ),
+        with(
             "definition of a legacy function",
             Judged(Definition),
             "functions",
@@ -207,7 +223,7 @@ fn definitions() -> Vec<Canary> {
 }
 
 /// A call in its three forms, whole and in the deltas of a stream.
-fn calls() -> [(&'static str, Fate, Value, [Value; 2]); 4] {
+fn calls() -> [(&'static str, Fate, Value, [Value; 2]); 5] {
     let (first, second) = HALVES;
     let call = |form: &str, key: &str, text: &str| {
         let kind = if form == "function_call" {
@@ -221,6 +237,7 @@ fn calls() -> [(&'static str, Fate, Value, [Value; 2]); 4] {
     let whole = json!({"a": MARK}).to_string();
     let cut = [format!("{{\"a\": \"{first}"), format!("{second}\"}}")];
     let legacy = |text: &str| json!({"function_call": {"name": "t", "arguments": text}});
+    let stray = json!({"newcomer": [{"name": "t", "arguments": {"a": MARK}}]});
     let unreadable = json!({"tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": {"name": MARK, "arguments": "{"}}]});
     [
         (
@@ -249,6 +266,12 @@ fn calls() -> [(&'static str, Fate, Value, [Value; 2]); 4] {
                 legacy(&cut[0]),
                 json!({"function_call": {"arguments": cut[1]}}),
             ],
+        ),
+        (
+            "call in an unknown member",
+            Judged(ToolCall),
+            stray.clone(),
+            [stray, json!({})],
         ),
         (
             "call that cannot be read",
@@ -295,7 +318,11 @@ fn answers() -> Vec<Canary> {
     ];
     all.push(asked.streamed(&events, "text of the model", Passed(ModelText)));
     let cited = json!({"role": "assistant", "content": "x", "annotations": [{"url_citation": {"title": MARK}}]});
-    all.push(asked.answered(whole(&cited, "stop"), "citation", Passed(ModelText)));
+    all.push(asked.answered(
+        whole(&cited, "stop"),
+        "what a search has found",
+        Passed(ModelText),
+    ));
     let stray = json!({"role": "assistant", "content": "x", "newcomer": [{"name": "t", "arguments": {"a": MARK}}]});
     let content = "call in a member that nobody knows";
     all.push(asked.answered(whole(&stray, "stop"), content, Judged(ToolCall)));
