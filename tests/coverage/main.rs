@@ -13,4 +13,5 @@ mod shared;
 
 mod doctor;
 mod proof;
+mod reach;
 mod sessions;
