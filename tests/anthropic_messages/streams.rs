@@ -25,6 +25,28 @@ const PING: &str = r#"{"type": "ping"}"#;
 const END: &str = r#"{"type":"message_delta","delta":{"stop_reason":"tool_use","stop_sequence":null},"usage":{"output_tokens":12345678901234567890123}}"#;
 const STOP: &str = r#"{"type":"message_stop" }"#;
 
+/// A whole message of texts and calls as the events of a stream.
+pub fn as_stream(body: &str) -> Vec<Bytes> {
+    let body: serde_json::Value = serde_json::from_str(body).unwrap();
+    let blocks = body["content"].as_array().unwrap().iter().enumerate();
+    let blocks: Vec<_> = blocks
+        .map(|(index, block)| match block["type"].as_str().unwrap() {
+            "text" => text(index, block["text"].as_str().unwrap()),
+            _ => {
+                let mut start = block.clone();
+                start["input"] = serde_json::json!({});
+                let input = block["input"].to_string();
+                let mut events = call(index, "", &[&input]);
+                events[0] = format!(
+                    r#"{{"type":"content_block_start","index":{index},"content_block":{start}}}"#
+                );
+                events
+            }
+        })
+        .collect();
+    stream(&blocks)
+}
+
 fn text(index: usize, words: &str) -> Vec<String> {
     vec![
         format!(
