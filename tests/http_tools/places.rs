@@ -76,6 +76,13 @@ async fn a_name_in_two_places_or_spellings_is_refused() {
         post("/desk/send", &multipart, &two(&named("to"), &json)),
         post("/desk/send", &multipart, &two(&json, &json)),
         post("/desk/send", &multipart, &two(&named("to"), &file)),
+        // A ticket for the file would be good for its description.
+        post("/desk/send", &[], &format!("{{\"to\":{description}}}")),
+        post(
+            "/desk/send",
+            &multipart,
+            &parts(&[(json.as_str(), description)]),
+        ),
         post("/desk/send", &[("x-account", "1")], "{\"X-Account\":\"2\"}"),
         post("/desk/send", &[("x-account", "1")], "{\"x_account\":\"2\"}"),
         post(

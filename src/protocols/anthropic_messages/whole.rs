@@ -117,10 +117,6 @@ impl ResponseReader for Reader {
         Ok(Step::default())
     }
 
-    fn unjudged(&self) -> Unjudged {
-        self.unjudged.clone()
-    }
-
     fn together(&self) -> Option<usize> {
         self.together
     }

@@ -77,6 +77,7 @@ impl HttpTools {
             query: parts.uri.query(),
             headers: header_arguments(template, &parts.headers)?,
             body: body(template, request)?,
+            files: template.bodies.contains(&BodyKind::Multipart),
         };
         Ok(Matched {
             template,
