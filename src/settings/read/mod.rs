@@ -2,9 +2,11 @@
 
 mod layers;
 mod listen;
+mod openapi;
 mod people;
 mod routes;
 mod secrets;
+mod tools;
 mod upstreams;
 
 use std::collections::{BTreeMap, HashMap};
@@ -68,6 +70,21 @@ pub fn read(
     check(&tree, folder, environment)
 }
 
+/// As [`read`], of a text in place of a file; paths in it are relative to the working directory.
+///
+/// # Errors
+/// Every problem of the three at once.
+pub fn parse(
+    name: &str,
+    text: &str,
+    overrides: &Overrides,
+    environment: &Environment,
+) -> Result<Checked, Problems> {
+    let file = source::parse(name, text.to_owned())?;
+    let tree = layers::merge(&file, overrides, environment)?;
+    check(&tree, PathBuf::new(), environment)
+}
+
 fn check(tree: &Tree, folder: PathBuf, environment: &Environment) -> Result<Checked, Problems> {
     let reader = Reader::new();
     let reading = Reading {
@@ -98,7 +115,7 @@ impl Reading<'_> {
             .and_then(|field| self.upstreams(&field));
         let routes = fields
             .required("routes")
-            .and_then(|field| routes::routes(&field, root.peek("upstreams").as_ref()));
+            .and_then(|field| routes::routes(&field, root, &self.folder));
         let stores = fields.optional_or("stores", BTreeMap::new(), |field| self.stores(field));
         let tickets = fields.optional("tickets");
         let tickets = match &tickets {
