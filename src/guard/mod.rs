@@ -2,6 +2,7 @@
 
 mod combine;
 mod settle;
+mod together;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 pub use settle::{Claim, Outcome, Receipt, Settlement, Settler};
+use together::Unsent;
+pub use together::refuse_together;
 
 use crate::item::{Exchange, Item, Located, RouteKind, ToolCall, UnreadableCall};
 use crate::layers::{Context, LAYERS, Layer};
@@ -166,6 +169,19 @@ impl Guard {
     /// # Errors
     /// An observer that could not record the decision: the message must be refused.
     pub async fn decide(&self, exchange: &Exchange) -> Result<Decision, Undecided> {
+        self.decide_together(exchange, None).await
+    }
+
+    /// As [`Guard::decide`]; from the item `together` on calls stand or fall together: where one is refused all are, and no
+    /// approval is spent.
+    ///
+    /// # Errors
+    /// As [`Guard::decide`].
+    pub async fn decide_together(
+        &self,
+        exchange: &Exchange,
+        together: Option<usize>,
+    ) -> Result<Decision, Undecided> {
         let mut decision = Decision {
             policy: self.policy.hash.clone(),
             rulings: Vec::with_capacity(exchange.items.len()),
@@ -200,6 +216,11 @@ impl Guard {
                 };
             }
             decision.rulings.push(ruling);
+        }
+        if let Some(from) = together {
+            let receipts: Vec<_> = decision.receipts.iter().map(|(index, _)| *index).collect();
+            refuse_together(&mut decision.rulings, from, &receipts);
+            claims.withdraw(&decision.rulings).await?;
         }
         if let Err(cause) = self.tell(exchange, &decision).await {
             // Nothing was sent: the approvals stay good.
@@ -303,21 +324,6 @@ impl Guard {
     }
 }
 
-/// Claims of a decision under way. Its caller may leave before it is made, and nothing is sent then: the approvals stay good.
-#[derive(Default)]
-struct Unsent(Vec<(usize, Box<dyn Claim>)>);
-
-impl Drop for Unsent {
-    fn drop(&mut self) {
-        // Outside a runtime each ends as unknown, which is safe.
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            for (_, claim) in self.0.drain(..) {
-                runtime.spawn(claim.finish(Outcome::NotSent));
-            }
-        }
-    }
-}
-
 async fn ask(layer: &dyn Layer, located: &Located, context: &Context<'_>) -> Verdict {
     let judged = tokio::time::timeout(LAYER_TIMEOUT, layer.judge(located, context)).await;
     match judged {
@@ -373,6 +379,7 @@ mod tests {
             lookups: HashMap::new(),
             tools: Vec::new(),
             egress: None,
+            provider_tools: Vec::new(),
             injection: InjectionPolicy {
                 default: Thresholds {
                     redact: None,

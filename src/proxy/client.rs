@@ -123,16 +123,21 @@ impl Base {
         Some(Self {
             scheme: url.scheme()?.clone(),
             authority: url.authority()?.clone(),
-            path: url.path().trim_end_matches('/').to_owned(),
+            path: url.path().to_owned(),
         })
     }
 
     fn join(&self, below: &Uri) -> Option<Uri> {
         let rest = below.path_and_query().map_or("/", PathAndQuery::as_str);
+        // The route's prefix itself is the base itself: `/mcp` and `/mcp/` may be two resources, and only one of them is there.
+        let (path, rest) = match rest.strip_prefix('/') {
+            Some(query) if query.is_empty() || query.starts_with('?') => (&*self.path, query),
+            _ => (self.path.trim_end_matches('/'), rest),
+        };
         Uri::builder()
             .scheme(self.scheme.clone())
             .authority(self.authority.clone())
-            .path_and_query(format!("{}{rest}", self.path))
+            .path_and_query(format!("{path}{rest}"))
             .build()
             .ok()
     }
@@ -255,6 +260,10 @@ mod tests {
         };
         assert_eq!(join("https://h/v1/", "/chat?x=1"), "https://h/v1/chat?x=1");
         assert_eq!(join("http://h:9", "/"), "http://h:9/");
+        assert_eq!(join("http://h:9", "/?a=1"), "http://h:9/?a=1");
+        assert_eq!(join("http://h/mcp", "/"), "http://h/mcp");
+        assert_eq!(join("http://h/mcp/", "/?a=/"), "http://h/mcp/?a=/");
+        assert_eq!(join("http://h/mcp/", "/sub"), "http://h/mcp/sub");
         assert!(Base::of(&"/only/path".parse().unwrap()).is_none());
     }
 }

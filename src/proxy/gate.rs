@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Method, Response, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri, header};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
 
@@ -21,12 +21,14 @@ use super::passage::Passage;
 use super::redeem::Redemption;
 use super::refuse::{self, Refused, should_retry};
 use super::route::{Entry, Routes};
+use super::sessions::Sessions;
 use super::transit::Transit;
 use super::upstream::Upstream;
 use super::{Body, Setup, full};
 use crate::guard::{Cleared, Decision, Guard};
 use crate::item::{Leg, RouteKind};
 use crate::metrics::Unscanned;
+use crate::principal::Principal;
 use crate::protocols::http_tools::problem;
 use crate::protocols::{Refusal, Request, Written};
 use crate::settings;
@@ -64,6 +66,7 @@ pub(super) struct Gate<U> {
     pub(super) permits: Arc<Semaphore>,
     pub(super) memory: Budget,
     pub(super) tasks: TaskTracker,
+    pub(super) sessions: Sessions,
     pub(super) upstream: U,
 }
 
@@ -134,6 +137,9 @@ impl<U: Upstream> Gate<U> {
             address,
         } = inbound;
         self.admission.check(&parts)?;
+        if asks_for_websocket(&parts.headers) {
+            return Err(refuse::UPGRADE_UNSUPPORTED.refusal());
+        }
         let mut session = identify(&parts.headers, &settings.principals, &settings.session)?;
         let (request, encoded) = self.receive(below, parts, body).await?;
         if entry.protocol.kind() != RouteKind::Http
@@ -143,6 +149,8 @@ impl<U: Upstream> Gate<U> {
             return Err(refuse::BODY_UNEXPECTED.refusal());
         }
         *address = entry.protocol.address(&request);
+        let used = entry.protocol.uses(&request);
+        self.owned(entry, used, &session.principal)?;
         if session.key.is_none()
             && let Some(own) = entry.protocol.session(&request)
         {
@@ -203,6 +211,8 @@ impl<U: Upstream> Gate<U> {
         if claims.is_empty() {
             let sent = self.upstream.send(name, outgoing).await;
             let response = sent.map_err(|error| transit.no_answer(&error))?;
+            let opened = transit.entry.protocol.opens(response.headers());
+            self.owned(&transit.entry, opened, &transit.session.principal)?;
             return Incoming::open(&transit, &request, response)?.answer().await;
         }
         let redemption = Redemption {
@@ -216,6 +226,23 @@ impl<U: Upstream> Gate<U> {
         redemption.start(&self.tasks).await
     }
 
+    /// Refuses a session of the upstream that somebody else uses.
+    fn owned(
+        &self,
+        entry: &Entry,
+        session: Option<String>,
+        principal: &Principal,
+    ) -> Result<(), Refused> {
+        let admits = |session: String| {
+            let route = &entry.route.name;
+            self.sessions.admits(route, &session, principal)
+        };
+        if session.is_none_or(admits) {
+            return Ok(());
+        }
+        Err(refuse::SESSION_UNKNOWN.refusal())
+    }
+
     /// The request, whole and decoded, and whether it came encoded.
     async fn receive(
         &self,
@@ -226,7 +253,7 @@ impl<U: Upstream> Gate<U> {
         let settings = &self.setup.settings;
         let encodings =
             Encodings::of(&parts.headers).map_err(|error| refuse::request_body(&error))?;
-        let media = media(&parts.headers).map_err(|_| refuse::MEDIA_TYPE_UNSUPPORTED.refusal())?;
+        check_media(&parts)?;
         let limit = settings.limits.request_body;
         let pace = Pace {
             within: settings.timeouts.request_idle,
@@ -237,18 +264,7 @@ impl<U: Upstream> Gate<U> {
             .map_err(|error| refuse::request_body(&error))?;
         parts.uri = below;
         parts.headers.remove(header::CONTENT_ENCODING);
-        let json = if media == Media::Json && !bytes.is_empty() {
-            let document = Document::read(bytes.clone(), BODY_DEPTH);
-            Some(document.map_err(|error| refuse::request_json(&error))?)
-        } else {
-            None
-        };
-        let request = Request {
-            parts,
-            body: bytes,
-            json,
-        };
-        Ok((request, !encodings.is_identity()))
+        Ok((read(parts, bytes)?, !encodings.is_identity()))
     }
 
     fn outgoing(
@@ -265,6 +281,22 @@ impl<U: Upstream> Gate<U> {
     }
 }
 
+/// How the body is read; refused before it is, where it cannot be judged.
+fn check_media(parts: &Parts) -> Result<Media, Refused> {
+    media(&parts.headers).map_err(|_| refuse::MEDIA_TYPE_UNSUPPORTED.refusal())
+}
+
+/// A request as adapters take it, from its head and its whole, decoded body.
+pub(crate) fn read(parts: Parts, body: Bytes) -> Result<Request, Refused> {
+    let json = if check_media(&parts)? == Media::Json && !body.is_empty() {
+        let document = Document::read(body.clone(), BODY_DEPTH);
+        Some(document.map_err(|error| refuse::request_json(&error))?)
+    } else {
+        None
+    };
+    Ok(Request { parts, body, json })
+}
+
 /// What the guard says of a request. Also one without items is decided: nothing to scan is not nothing to record.
 async fn judge(transit: &Transit, request: &Request) -> Result<Decision, Refused> {
     let items = transit
@@ -277,12 +309,22 @@ async fn judge(transit: &Transit, request: &Request) -> Result<Decision, Refused
         RouteKind::Model => Unscanned::UserText,
         _ => Unscanned::Structure,
     };
+    let unjudged = transit.entry.protocol.unjudged(request, &items);
     let judged = transit
-        .judge(Leg::ToUpstream, items)
+        .judge(Leg::ToUpstream, items, None)
         .await
         .map_err(|undecided| refuse::undecided_request(&undecided))?;
-    transit.unscanned(rest, request.body.len().saturating_sub(judged.bytes));
+    transit.rest(rest, request.body.len(), judged.bytes, &unjudged);
     Ok(judged.decision)
+}
+
+/// Whether the client wants to leave HTTP for WebSocket, whose frames no adapter reads. Any other upgrade is an offer that a
+/// server may pass over (RFC 9110 section 7.8).
+fn asks_for_websocket(headers: &HeaderMap) -> bool {
+    let offers = headers.get_all(header::UPGRADE).iter();
+    offers
+        .flat_map(|value| value.as_bytes().split(|b| *b == b','))
+        .any(|offer| offer.trim_ascii().eq_ignore_ascii_case(b"websocket"))
 }
 
 /// Whether two bodies are the same bytes in the same place: what was not edited.
@@ -304,6 +346,10 @@ fn refused(entry: Option<&Entry>, refusal: &Refusal, to: Option<&Bytes>) -> Resp
         }
         StatusCode::UNAUTHORIZED => {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        StatusCode::UPGRADE_REQUIRED => {
+            headers.insert(header::UPGRADE, HeaderValue::from_static("HTTP/1.1"));
+            headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
         }
         _ => {}
     }

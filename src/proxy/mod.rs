@@ -14,6 +14,7 @@ mod passage;
 mod redeem;
 pub mod refuse;
 mod route;
+mod sessions;
 mod stream;
 mod transit;
 mod upstream;
@@ -29,9 +30,11 @@ use bytes::Bytes;
 pub use client::HttpUpstream;
 use futures_util::future::BoxFuture;
 use gate::Gate;
+pub(crate) use gate::read;
 use headers::Forwarding;
 use http_body_util::{BodyExt, Full};
 use route::Routes;
+use sessions::Sessions;
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 pub use upstream::{Upstream, UpstreamError};
@@ -117,6 +120,7 @@ pub fn service<U: Upstream>(setup: Setup, upstream: U) -> Result<ProxyService<U>
         permits: Arc::new(Semaphore::new(settings.limits.concurrency)),
         memory: Budget::new(settings.limits.memory),
         tasks: TaskTracker::new(),
+        sessions: Sessions::default(),
         routes,
         upstream,
         setup,
@@ -136,13 +140,21 @@ fn pseudonym() -> String {
     format!("holdpoint-{tail}")
 }
 
-fn protocol(route: &Route, settings: &Settings) -> Result<Box<dyn Protocol>, Problems> {
+/// The adapter of a route.
+///
+/// # Errors
+/// Tools that cannot be told apart.
+pub(crate) fn protocol(route: &Route, settings: &Settings) -> Result<Box<dyn Protocol>, Problems> {
     Ok(match &route.protocol {
         RouteProtocol::OpenAiChat(model) => Box::new(OpenAiChat::new(&settings.limits, model)),
         RouteProtocol::AnthropicMessages(model) => {
             Box::new(AnthropicMessages::new(&settings.limits, model))
         }
-        RouteProtocol::Mcp(mcp) => Box::new(Mcp::new(&settings.limits, mcp)),
+        RouteProtocol::Mcp(mcp) => {
+            let upstream = settings.upstreams.get(&route.upstream);
+            let url = upstream.map(|upstream| &upstream.url);
+            Box::new(Mcp::new(mcp, &route.prefix, url))
+        }
         RouteProtocol::HttpTools(tools) => Box::new(HttpTools::new(tools)?),
     })
 }

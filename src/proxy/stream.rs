@@ -114,7 +114,7 @@ impl Driver {
     async fn resolve(&mut self, items: Vec<Located>) -> Result<Vec<Bytes>, Refused> {
         let mut judged = self
             .transit
-            .judge(Leg::ToAgent, items)
+            .judge(Leg::ToAgent, items, self.reader.together())
             .await
             .map_err(|undecided| refuse::undecided_response(&undecided))?;
         self.judged += judged.bytes;
@@ -148,8 +148,9 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        let rest = self.seen.saturating_sub(self.judged);
-        self.transit.unscanned(self.rest, rest);
+        let unjudged = self.reader.unjudged();
+        self.transit
+            .rest(self.rest, self.seen, self.judged, &unjudged);
     }
 }
 

@@ -4,7 +4,8 @@
 mod model;
 mod open;
 mod read;
+pub mod template;
 
 pub use model::*;
 pub use open::SqlStores;
-pub use read::{Checked, Environment, Overrides, environment, load, read};
+pub use read::{Checked, Environment, Overrides, environment, load, parse, read};

@@ -1,89 +1,75 @@
-//! Runs an adapter without a proxy, and reads what leaves as the official SDKs do.
+//! The adapter under test, and what leaves it as the official SDKs read it.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use bytes::Bytes;
-use holdpoint::guard::Decision;
-use holdpoint::item::{Item, Located};
-use holdpoint::names::RuleId;
-use holdpoint::policy::PolicyHash;
+use holdpoint::item::Item;
 use holdpoint::protocols::openai_chat::OpenAiChat;
-use holdpoint::protocols::{Frame, Framing, Malformed, Protocol, Request, ResponseReader, Step};
+use holdpoint::protocols::{Malformed, Protocol, Request, Written};
 use holdpoint::settings::{Limits, ModelRoute};
-use holdpoint::verdict::{Finding, LayerId, Reason, Ruling, Verdict};
-use holdpoint::wire::json::{BODY_DEPTH, Document};
+use holdpoint::verdict::{Reason, Verdict};
 use holdpoint::wire::sse::Decoder;
 use serde_json::Value;
 
-pub const JSON: &str = "application/json";
-pub const EVENTS: &str = "text/event-stream; charset=utf-8";
+pub use crate::adapter::{Decide, EVENTS, JSON, Outcome, decision, deny, finding, request};
 
 pub fn adapter() -> OpenAiChat {
     OpenAiChat::new(&Limits::default(), &ModelRoute::default())
 }
 
-pub fn request(method: &str, path: &str, body: &str) -> Request {
-    let mut builder = http::Request::builder().method(method).uri(path);
-    if !body.is_empty() {
-        builder = builder.header("content-type", JSON);
-    }
-    let body = Bytes::copy_from_slice(body.as_bytes());
-    let json = Document::read(body.clone(), BODY_DEPTH).ok();
-    Request {
-        parts: builder.body(()).unwrap().into_parts().0,
-        body,
-        json,
-    }
+pub fn with(route: ModelRoute) -> OpenAiChat {
+    OpenAiChat::new(&Limits::default(), &route)
 }
 
-pub fn finding(reason: Reason) -> Finding {
-    Finding {
-        layer: LayerId::Ownership,
-        rule: RuleId::from("test"),
-        reason,
-        argument: None,
-        detail: Cow::Borrowed(""),
-    }
+pub fn completion(body: &str) -> Request {
+    request("POST", "/v1/chat/completions", body)
 }
 
-pub fn deny(reason: Reason) -> Verdict {
-    Verdict::Deny(finding(reason))
+/// Each item of a request: its place, kind, tool and text.
+pub fn items(adapter: &OpenAiChat, body: &str) -> Vec<String> {
+    let items = adapter.read(&completion(body)).unwrap().into_iter();
+    items
+        .map(|located| {
+            let place = located.place.pointer;
+            match located.item {
+                Item::Definition(d) => format!("{place} defines {} {:?}", d.tool, &*d.text),
+                Item::ToolOutput(o) => {
+                    let tool = o.tool.map_or_else(|| "-".to_owned(), |t| t.to_string());
+                    format!("{place} {tool} {:?}", &*o.text)
+                }
+                Item::ProviderTool(p) => {
+                    format!(
+                        "{place} runs {} at {}",
+                        p.kind,
+                        p.server.as_deref().unwrap_or("-")
+                    )
+                }
+                other => panic!("{other:?}"),
+            }
+        })
+        .collect()
 }
 
-/// As the guard does: what cannot be read is refused, the rest as `judge` says.
-pub fn decision(items: &[Located], judge: &dyn Fn(&Located) -> Verdict) -> Decision {
-    let rulings = items.iter().map(|located| Ruling {
-        place: located.place.clone(),
-        verdict: match &located.item {
-            Item::Unreadable(_) => deny(Reason::ArgumentsUnreadable),
-            _ => judge(located),
-        },
-        opinions: Vec::new(),
+/// What is sent on when the items whose place is one of these are refused.
+pub fn edited(adapter: &OpenAiChat, body: &str, refused: &[&str]) -> Written {
+    let request = completion(body);
+    let items = adapter.read(&request).unwrap();
+    let decision = decision(&items, &|located| {
+        if refused.contains(&&*located.place.pointer) {
+            deny(Reason::InjectionDetected)
+        } else {
+            Verdict::Allow
+        }
     });
-    Decision {
-        policy: PolicyHash(Arc::from("test")),
-        rulings: rulings.collect(),
-        claims: Vec::new(),
-        receipts: Vec::new(),
+    adapter.write(request, &decision).unwrap()
+}
+
+pub fn forwarded(written: Written) -> String {
+    match written {
+        Written::Forward(request) => String::from_utf8(request.body.to_vec()).unwrap(),
+        other => panic!("{other:?}"),
     }
 }
-
-/// What came of a response.
-#[derive(Debug, Default)]
-pub struct Outcome {
-    pub sent: Vec<u8>,
-    pub judged: Vec<Located>,
-}
-
-impl Outcome {
-    pub fn text(&self) -> String {
-        String::from_utf8(self.sent.clone()).unwrap()
-    }
-}
-
-pub type Decide<'a> = &'a dyn Fn(&[Located]) -> Decision;
 
 /// A response that comes in these pieces.
 pub fn respond(
@@ -93,51 +79,8 @@ pub fn respond(
     pieces: &[Bytes],
     decide: Decide<'_>,
 ) -> Result<Outcome, Malformed> {
-    let head = http::Response::builder()
-        .status(status)
-        .header("content-type", content_type)
-        .body(())
-        .unwrap()
-        .into_parts()
-        .0;
-    let mut reader = adapter.response(&request("POST", "/v1/chat/completions", "{}"), &head)?;
-    let mut outcome = Outcome::default();
-    match reader.framing() {
-        Framing::Whole => {
-            let body = Bytes::from(pieces.concat());
-            let step = reader.push(Frame::Whole(body))?;
-            outcome.take(reader.as_mut(), step, decide)?;
-        }
-        Framing::Events => {
-            let mut decoder = Decoder::new(1 << 20);
-            for piece in pieces {
-                for event in decoder.push(piece.clone()).unwrap() {
-                    let step = reader.push(Frame::Event(event))?;
-                    outcome.take(reader.as_mut(), step, decide)?;
-                }
-            }
-        }
-    }
-    let step = reader.finish()?;
-    outcome.take(reader.as_mut(), step, decide)?;
-    Ok(outcome)
-}
-
-impl Outcome {
-    fn take(
-        &mut self,
-        reader: &mut dyn ResponseReader,
-        step: Step,
-        decide: Decide<'_>,
-    ) -> Result<(), Malformed> {
-        self.sent.extend(step.send.concat());
-        if !step.judge.is_empty() {
-            let decision = decide(&step.judge);
-            self.judged.extend(step.judge);
-            self.sent.extend(reader.resolve(&decision)?.concat());
-        }
-        Ok(())
-    }
+    let asked = request("POST", "/v1/chat/completions", "{}");
+    crate::adapter::respond(adapter, &asked, status, content_type, pieces, decide)
 }
 
 /// One choice as a client ends up with it.
@@ -147,6 +90,8 @@ pub struct Choice {
     /// Id, type, name, text.
     pub calls: Vec<[String; 4]>,
     pub legacy: Option<[String; 2]>,
+    /// Calls in the members `x0`, `x1` … that no client of the API knows: name, text.
+    pub strays: Vec<[String; 2]>,
     pub finish_reason: String,
 }
 
@@ -154,6 +99,14 @@ pub type Client = BTreeMap<u64, Choice>;
 
 fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
+}
+
+fn strays(message: &Value) -> Vec<[String; 2]> {
+    let members = message.as_object().into_iter().flatten();
+    let strays = members.filter(|(key, _)| key.starts_with('x'));
+    strays
+        .map(|(_, call)| [text(&call["name"]), text(&call["arguments"])])
+        .collect()
 }
 
 /// A whole response as a client reads it.
@@ -181,6 +134,7 @@ pub fn whole(body: &[u8]) -> Client {
                 content: text(&message["content"]),
                 calls: calls.collect(),
                 legacy: legacy.map(|call| [text(&call["name"]), text(&call["arguments"])]),
+                strays: strays(message),
                 finish_reason: text(&choice["finish_reason"]),
             };
             (choice["index"].as_u64().unwrap(), choice_read)
@@ -230,6 +184,7 @@ fn read_delta(choice: &mut Choice, delta: &Value) {
             words.push_str(&text(&body["input"]));
         }
     }
+    choice.strays.extend(strays(delta));
     if let Some(call) = delta.get("function_call").filter(|call| !call.is_null()) {
         let [name, words] = choice.legacy.get_or_insert_default();
         name.push_str(&text(&call["name"]));

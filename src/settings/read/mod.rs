@@ -2,9 +2,11 @@
 
 mod layers;
 mod listen;
+mod openapi;
 mod people;
 mod routes;
 mod secrets;
+mod tools;
 mod upstreams;
 
 use std::collections::{BTreeMap, HashMap};
@@ -16,7 +18,7 @@ use super::{
     Limits, Route, RouteProtocol, SessionSource, Settings, SqlStore, TicketSettings, Timeouts,
 };
 use crate::guard::Venues;
-use crate::names::StoreName;
+use crate::names::{StoreName, ToolName};
 use crate::source::{self, Field, Problems, Reader, Tree};
 
 /// How long a receipt is given back where the config does not say.
@@ -68,6 +70,21 @@ pub fn read(
     check(&tree, folder, environment)
 }
 
+/// As [`read`], of a text in place of a file; paths in it are relative to the working directory.
+///
+/// # Errors
+/// Every problem of the three at once.
+pub fn parse(
+    name: &str,
+    text: &str,
+    overrides: &Overrides,
+    environment: &Environment,
+) -> Result<Checked, Problems> {
+    let file = source::parse(name, text.to_owned())?;
+    let tree = layers::merge(&file, overrides, environment)?;
+    check(&tree, PathBuf::new(), environment)
+}
+
 fn check(tree: &Tree, folder: PathBuf, environment: &Environment) -> Result<Checked, Problems> {
     let reader = Reader::new();
     let reading = Reading {
@@ -98,7 +115,7 @@ impl Reading<'_> {
             .and_then(|field| self.upstreams(&field));
         let routes = fields
             .required("routes")
-            .and_then(|field| routes::routes(&field, root.peek("upstreams").as_ref()));
+            .and_then(|field| routes::routes(&field, root, &self.folder));
         let stores = fields.optional_or("stores", BTreeMap::new(), |field| self.stores(field));
         let tickets = fields.optional("tickets");
         let tickets = match &tickets {
@@ -275,14 +292,19 @@ fn positive_duration(field: &Field<'_>) -> Option<Duration> {
 }
 
 impl Settings {
-    /// Which route executes which tool: those that HTTP routes map by name.
+    /// Which route executes which tool: those that HTTP and MCP routes name.
     pub fn venues(&self) -> Venues {
         let mut venues = HashMap::new();
         for route in &self.routes {
-            if let RouteProtocol::HttpTools(tools) = &route.protocol {
-                for tool in tools.iter().filter_map(|tool| tool.tool.as_ref()) {
-                    venues.insert(tool.clone(), route.name.clone());
+            let tools: Vec<&ToolName> = match &route.protocol {
+                RouteProtocol::HttpTools(tools) => {
+                    tools.iter().filter_map(|tool| tool.tool.as_ref()).collect()
                 }
+                RouteProtocol::Mcp(mcp) => mcp.tools.iter().collect(),
+                RouteProtocol::OpenAiChat(_) | RouteProtocol::AnthropicMessages(_) => Vec::new(),
+            };
+            for tool in tools {
+                venues.insert(tool.clone(), route.name.clone());
             }
         }
         Venues(venues)

@@ -1,0 +1,20 @@
+//! Anthropic Messages: the adapter with a closure in place of the guard, and a running proxy over real sockets.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    reason = "a failed set-up is a failed test"
+)]
+
+#[path = "../support/adapter.rs"]
+mod adapter;
+mod driver;
+mod live;
+mod parity;
+mod requests;
+mod responses;
+mod streams;
+#[path = "../support/mod.rs"]
+mod support;
