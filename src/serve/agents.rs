@@ -6,7 +6,6 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
-use http::Version;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
@@ -139,11 +138,8 @@ async fn one<U: Upstream>(
     service: ProxyService<U>,
 ) -> Result<(), BoxError> {
     let (stream, heads) = Watched::new(stream);
-    let connected = Connected {
-        service,
-        heads: Some(heads),
-        usage: Usage::default(),
-    };
+    let version = Version::One(heads);
+    let connected = Connected { service, version };
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(door.head)
@@ -160,11 +156,8 @@ async fn two<U: Upstream>(
     service: ProxyService<U>,
 ) -> Result<(), BoxError> {
     let usage = Usage::default();
-    let connected = Connected {
-        service,
-        heads: None,
-        usage: usage.clone(),
-    };
+    let version = Version::Two(usage.clone());
+    let connected = Connected { service, version };
     let connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS)
@@ -198,9 +191,14 @@ async fn drive<C: Future<Output = hyper::Result<()>>>(
 
 struct Connected<U> {
     service: ProxyService<U>,
-    /// What was seen of the heads of HTTP/1.1. HTTP/2 has one framing, its own.
-    heads: Option<Heads>,
-    usage: Usage,
+    version: Version,
+}
+
+enum Version {
+    /// What was seen of the heads.
+    One(Heads),
+    /// There is one framing, its own; and a connection ends when it is idle.
+    Two(Usage),
 }
 
 impl<U: Upstream> Service<http::Request<Incoming>> for Connected<U> {
@@ -210,19 +208,22 @@ impl<U: Upstream> Service<http::Request<Incoming>> for Connected<U> {
 
     fn call(&self, request: http::Request<Incoming>) -> Self::Future {
         let mut request = request.map(|body| body.map_err(BoxError::from).boxed_unsync());
-        if let Some(heads) = &self.heads
-            && !heads.next_is_plain()
-        {
-            request.extensions_mut().insert(TwoFramings);
+        let mut service = self.service.clone();
+        match &self.version {
+            Version::One(heads) => {
+                if !heads.next_is_plain() {
+                    request.extensions_mut().insert(TwoFramings);
+                }
+                service.call(request)
+            }
+            Version::Two(usage) => {
+                let used = usage.begin();
+                let answering = service.call(request);
+                Box::pin(async move {
+                    let response = answering.await?;
+                    Ok(response.map(|body| used.until_end_of(body)))
+                })
+            }
         }
-        if request.version() != Version::HTTP_2 {
-            return self.service.clone().call(request);
-        }
-        let used = self.usage.begin();
-        let answering = self.service.clone().call(request);
-        Box::pin(async move {
-            let response = answering.await?;
-            Ok(response.map(|body| used.until_end_of(body)))
-        })
     }
 }
