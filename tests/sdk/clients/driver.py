@@ -1,7 +1,7 @@
 """The loop that every Python client runs: requests come as lines of JSON on standard input, outcomes leave as lines.
 
 A request has `id`, `url`, `api`, `model`, `stream`, `messages`, `prompt`, `tools` (argument names by tool) and `extra`
-(members to add to the body). An outcome has the request's `id` and either `object`, what the client made of the answer,
+(members to add to the body). The first line out is `ready`. An outcome has the request's `id` and either `object`, what the client made of the answer,
 with `ran`, the tools that an agent ran, or `error`.
 """
 
@@ -43,6 +43,7 @@ async def loop(run):
                 outcome = {"error": described(error), "message": str(error)}
         print(json.dumps({"id": request["id"], **outcome}), flush=True)
 
+    print("ready", flush=True)
     while line := await asyncio.to_thread(sys.stdin.readline):
         task = asyncio.create_task(one(json.loads(line)))
         tasks.add(task)
