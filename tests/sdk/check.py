@@ -86,6 +86,7 @@ def check_requests(case, rig):
     through = rig.seen(case.model, through=True)
     if case.unchanged:
         straight = rig.seen(case.model, through=False)
+        assert len(through) == len(straight), f"{len(through)} requests instead of {len(straight)}"
         assert through == straight, f"the requests differ\n got      {through}\n expected {straight}"
     elif case.client.agent:
         turns = 2 if case.kept else 1
