@@ -15,6 +15,7 @@ pub mod guard;
 pub mod item;
 pub mod layers;
 pub mod ledger;
+pub mod mcp_wrap;
 pub mod metrics;
 pub mod names;
 pub mod policy;

@@ -4,11 +4,13 @@ mod check;
 mod demo;
 mod eval;
 mod eval_import;
+mod mcp_wrap;
 mod output;
 mod overrides;
 mod serve;
 mod signals;
 mod ticket;
+mod user;
 
 use std::process::ExitCode;
 
@@ -28,6 +30,8 @@ struct Cli {
 enum Command {
     /// Run the proxy.
     Serve(serve::Args),
+    /// Run an MCP server on standard input and output, with the proxy between it and its client.
+    McpWrap(mcp_wrap::Args),
     /// Check a policy.
     #[command(subcommand)]
     Policy(check::Command),
@@ -48,6 +52,8 @@ pub enum Failure {
     Input(String),
     /// The command ran and did not succeed: exit code 1.
     Failed(String),
+    /// Another program could not be started, with the exit code that says why.
+    NotStarted(String, u8),
 }
 
 impl From<crate::source::Problems> for Failure {
@@ -58,8 +64,10 @@ impl From<crate::source::Problems> for Failure {
 
 /// Parses the arguments, runs the command, and prints a failure to standard error.
 pub fn main() -> ExitCode {
+    let mut success = ExitCode::SUCCESS;
     let result = match Cli::parse().command {
         Command::Serve(args) => serve::run(&args),
+        Command::McpWrap(args) => mcp_wrap::run(&args).map(|code| success = code),
         Command::Policy(command) => check::run(&command),
         Command::Eval(command) => eval::run(&command),
         Command::Ticket(command) => ticket::run(&command),
@@ -67,9 +75,10 @@ pub fn main() -> ExitCode {
     };
     let result = result.and_then(|()| output::finish());
     let (message, code) = match result {
-        Ok(()) => return ExitCode::SUCCESS,
+        Ok(()) => return success,
         Err(Failure::Input(message)) => (message, 2),
         Err(Failure::Failed(message)) => (message, 1),
+        Err(Failure::NotStarted(message, code)) => (message, code),
     };
     warn(message.trim_end());
     ExitCode::from(code)

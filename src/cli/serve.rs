@@ -42,7 +42,7 @@ pub struct Args {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum LogFormat {
+pub(super) enum LogFormat {
     /// For people.
     Text,
     /// One object per line.
@@ -51,7 +51,7 @@ enum LogFormat {
 
 /// Runs the command until SIGTERM or SIGINT.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    log(args);
+    log(args.log_format, args.log_level);
     let checked = settings::read(&args.config, &overrides(args), &settings::environment())?;
     let compiled = policy::read(&checked.settings.policy)?;
     let settings = Arc::new(checked.settings);
@@ -98,21 +98,21 @@ fn overrides(args: &Args) -> Overrides {
 }
 
 /// Holdpoint's own lines only, and what libraries warn of: at finer levels those show headers and bodies.
-fn log(args: &Args) {
+pub(super) fn log(format: LogFormat, level: LevelFilter) {
     let filter = Targets::new()
-        .with_default(LevelFilter::WARN.min(args.log_level))
-        .with_target("holdpoint", args.log_level);
+        .with_default(LevelFilter::WARN.min(level))
+        .with_target("holdpoint", level);
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let registry = tracing_subscriber::registry().with(filter);
     // An error means that a caller has set up logging already.
-    let _ = match args.log_format {
+    let _ = match format {
         LogFormat::Text => registry.with(lines.with_ansi(false)).try_init(),
         LogFormat::Json => registry.with(lines.json().flatten_event(true)).try_init(),
     };
 }
 
 /// With their lines and carets for people, as log lines for machines.
-fn warn(format: LogFormat, warnings: &source::Problems) {
+pub(super) fn warn(format: LogFormat, warnings: &source::Problems) {
     match format {
         LogFormat::Text if warnings.0.is_empty() => {}
         LogFormat::Text => super::warn(warnings.to_string().trim_end()),

@@ -107,14 +107,18 @@ impl Outcome {
     fn decide(&mut self, items: &[Located], deny: bool) -> Decision {
         let rulings = items.iter().map(|located| {
             // A provider's tool may have no text of its own: it is the request that must not go.
-            let marked = matches!(located.item, Item::ProviderTool(_))
-                || text(&located.item).contains(MARK);
+            let marked =
+                matches!(located.item, Item::ProviderTool(_)) || text(&located.item).contains(MARK);
             if marked {
                 self.marked.push(ItemKind::of(&located.item));
             }
             Ruling {
                 place: located.place.clone(),
-                verdict: if marked && deny { denial() } else { Verdict::Allow },
+                verdict: if marked && deny {
+                    denial()
+                } else {
+                    Verdict::Allow
+                },
                 opinions: Vec::new(),
             }
         });
@@ -191,7 +195,8 @@ fn response(protocol: &dyn Protocol, answer: &Answer, deny: bool) -> Result<Outc
             Some(frame) => reader.push(frame)?,
             None => reader.finish()?,
         };
-        send.iter().for_each(|bytes: &Bytes| outcome.sent.extend(bytes));
+        send.iter()
+            .for_each(|bytes: &Bytes| outcome.sent.extend(bytes));
         if !judge.is_empty() {
             let decision = outcome.decide(&judge, deny);
             for bytes in reader.resolve(&decision)? {
@@ -214,11 +219,9 @@ fn text(item: &Item) -> String {
     match item {
         Item::Definition(definition) => format!("{}\n{}", definition.tool, definition.text),
         Item::ToolOutput(output) => output.text.to_string(),
-        Item::ToolCall(call) => format!(
-            "{}\n{}",
-            call.tool,
-            String::from_utf8_lossy(&call.args.raw)
-        ),
+        Item::ToolCall(call) => {
+            format!("{}\n{}", call.tool, String::from_utf8_lossy(&call.args.raw))
+        }
         Item::Unreadable(call) => call.tool.to_string(),
         Item::ProviderTool(tool) => format!("{} {:?}", tool.kind, tool.server),
         Item::ModelText(text) => text.text.to_string(),

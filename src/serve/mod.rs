@@ -21,7 +21,7 @@ use crate::coverage;
 use crate::guard::{Guard, Observer, Parts};
 use crate::metrics::Metrics;
 use crate::policy::Policy;
-use crate::proxy::{HttpUpstream, ProxyService, Setup, service};
+use crate::proxy::{HttpUpstream, ProxyService, Setup, Upstream, service};
 use crate::settings::Settings;
 use crate::source::{Problem, Problems};
 use crate::store::Stores;
@@ -144,33 +144,14 @@ pub async fn start_watched(
     settings: Arc<Settings>,
     policy: Arc<Policy>,
     stores: Stores,
-    mut observers: Vec<Arc<dyn Observer>>,
+    observers: Vec<Arc<dyn Observer>>,
 ) -> Result<Running, Problems> {
     // A route that lets content past the guard must never take a request.
     coverage::prove(&settings)?;
-    let metrics = Metrics::new();
-    observers.splice(
-        0..0,
-        [
-            Arc::clone(&metrics) as Arc<dyn Observer>,
-            Arc::new(journal::Journal),
-        ],
-    );
     let tickets = stores.tickets.clone();
     let clock = Arc::clone(&stores.clock);
-    let parts = Parts {
-        stores,
-        venues: settings.venues(),
-        observers,
-        track_reached: false,
-    };
-    let guard = Guard::new(Arc::clone(&policy), &policy.modes, parts)?;
-    let setup = Setup {
-        guard: Arc::new(ArcSwap::from_pointee(guard)),
-        settings: Arc::clone(&settings),
-        metrics: Arc::clone(&metrics),
-    };
-    let service = service(setup, HttpUpstream::new(&settings)?)?;
+    let upstream = HttpUpstream::new(&settings)?;
+    let (service, metrics) = proxy(&settings, &policy, stores, observers, upstream)?;
 
     let listen = &settings.listen;
     let agents = bind("agents", listen.agents).await;
@@ -213,6 +194,40 @@ pub async fn start_watched(
         control,
         drain: settings.timeouts.drain,
     })
+}
+
+/// The proxy as it is run for real: its decisions are counted and logged, then told to `observers`.
+///
+/// # Errors
+/// A layer that cannot run, or a route that cannot work.
+pub(crate) fn proxy<U: Upstream>(
+    settings: &Arc<Settings>,
+    policy: &Arc<Policy>,
+    stores: Stores,
+    mut observers: Vec<Arc<dyn Observer>>,
+    upstream: U,
+) -> Result<(ProxyService<U>, Arc<Metrics>), Problems> {
+    let metrics = Metrics::new();
+    observers.splice(
+        0..0,
+        [
+            Arc::clone(&metrics) as Arc<dyn Observer>,
+            Arc::new(journal::Journal),
+        ],
+    );
+    let parts = Parts {
+        stores,
+        venues: settings.venues(),
+        observers,
+        track_reached: false,
+    };
+    let guard = Guard::new(Arc::clone(policy), &policy.modes, parts)?;
+    let setup = Setup {
+        guard: Arc::new(ArcSwap::from_pointee(guard)),
+        settings: Arc::clone(settings),
+        metrics: Arc::clone(&metrics),
+    };
+    Ok((service(setup, upstream)?, metrics))
 }
 
 /// All three, or every problem.

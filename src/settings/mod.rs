@@ -7,4 +7,4 @@ mod read;
 
 pub use model::*;
 pub use open::SqlStores;
-pub use read::{Checked, Environment, Overrides, environment, load, read};
+pub use read::{Checked, Environment, Overrides, environment, load, parse, read};

@@ -1,6 +1,5 @@
 //! `holdpoint ticket`: works on the store's file itself, so that access to the file is the authority to approve.
 
-mod user;
 mod view;
 
 use std::path::{Path, PathBuf};
@@ -10,7 +9,7 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser as _;
 
-use super::{Failure, print};
+use super::{Failure, print, user};
 use crate::clock::SystemClock;
 use crate::layers::tickets::show::escape;
 use crate::names::TicketId;

@@ -68,6 +68,21 @@ pub fn read(
     check(&tree, folder, environment)
 }
 
+/// As [`read`], of a text in place of a file; paths in it are relative to the working directory.
+///
+/// # Errors
+/// Every problem of the three at once.
+pub fn parse(
+    name: &str,
+    text: &str,
+    overrides: &Overrides,
+    environment: &Environment,
+) -> Result<Checked, Problems> {
+    let file = source::parse(name, text.to_owned())?;
+    let tree = layers::merge(&file, overrides, environment)?;
+    check(&tree, PathBuf::new(), environment)
+}
+
 fn check(tree: &Tree, folder: PathBuf, environment: &Environment) -> Result<Checked, Problems> {
     let reader = Reader::new();
     let reading = Reading {

@@ -360,7 +360,7 @@ fn tool(
                 let path_field = path_field.as_ref().unwrap_or(field);
                 only_open_path(path_field, place.upstream, seen);
             }
-            return Some(HttpTool { tool, method, path });
+            return Some(HttpTool::new(tool, method, path));
         }
     };
     field.error(fault.0, fault.1);

@@ -119,7 +119,9 @@ fn unfit(outcome: &Outcome<'_>, found: &[Found<'_>], rulings: &[Ruling]) -> Opti
 /// Whether an edit of this part would be one of these bytes.
 fn touches(part: &Found<'_>, bytes: &Range<usize>, found: &[Found<'_>]) -> bool {
     match &part.slot {
-        Slot::Text(node, _) | Slot::Element(node, _) => within(&node.span, bytes),
+        Slot::Text(node, _) | Slot::Arguments(node) | Slot::Element(node, _) => {
+            within(&node.span, bytes)
+        }
         Slot::Keys(spans) => spans.iter().any(|span| within(span, bytes)),
         Slot::Joined(parts) => parts.iter().any(|(item, _)| {
             let slot = found.get(*item).map(|part| &part.slot);

@@ -2,7 +2,7 @@
 
 /// The user's name, or the numeric id where it has none.
 #[cfg(unix)]
-pub(super) fn name() -> String {
+pub fn name() -> String {
     let id = rustix::process::getuid().as_raw();
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     name_of(&users, id).unwrap_or_else(|| id.to_string())
@@ -10,7 +10,7 @@ pub(super) fn name() -> String {
 
 /// The platform does not tell.
 #[cfg(not(unix))]
-pub(super) fn name() -> String {
+pub fn name() -> String {
     "unknown".to_owned()
 }
 

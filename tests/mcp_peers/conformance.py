@@ -1,0 +1,112 @@
+"""The official conformance suite, direct and through the proxy: every check of every scenario must end alike."""
+
+import collections
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+import harness
+
+REVISIONS = "2025-11-25", "2026-07-28"
+
+# Client scenarios without OAuth: with it, the client's sign-in is about the URL of the server itself, which a proxy under
+# another URL is not.
+CLIENT = {
+    "2025-11-25": [
+        "initialize",
+        "tools_call",
+        "elicitation-sep1034-client-defaults",
+        "sse-retry",
+        "json-schema-2020-12-preservation",
+    ],
+    "2026-07-28": [
+        "tools_call",
+        "request-metadata",
+        "sep-2322-client-request-state",
+        "http-standard-headers",
+        "http-custom-headers",
+        "http-invalid-tool-headers",
+        "json-schema-ref-no-deref",
+        "json-schema-2020-12-preservation",
+    ],
+}
+
+STAMP = re.compile(r"-\d{4}-\d\d-\d\dT[-\d]+Z$")
+
+Results = dict[str, list[tuple[str, str, str]]]
+
+
+def read(folder: pathlib.Path) -> Results:
+    """Checks by scenario: id, name and status."""
+    results: Results = {}
+    for file in sorted(folder.glob("**/checks.json")):
+        # server-NAME-2026-11-30T14-13-01-152Z
+        name = STAMP.sub("", file.parent.name).removeprefix("server-")
+        checks = json.loads(file.read_text())
+        results[name] = sorted((check["id"], check["name"], check["status"]) for check in checks)
+    return results
+
+
+def server(tools: harness.Tools, url: str, revision: str) -> Results:
+    with tempfile.TemporaryDirectory(prefix="holdpoint-conformance-") as folder:
+        command = [*tools.conformance(), "server", "--url", url, "--requirements", revision, "-o", folder]
+        subprocess.run(command, capture_output=True, timeout=300, check=False)
+        return read(pathlib.Path(folder))
+
+
+def client(tools: harness.Tools, scenario: str, revision: str, proxied: bool) -> Results:
+    command = [tools.python, str(harness.HERE / "conformance_client.py")]
+    if proxied:
+        command = [sys.executable, str(harness.HERE / "through.py"), tools.binary, *command]
+    with tempfile.TemporaryDirectory(prefix="holdpoint-conformance-") as folder:
+        run = [*tools.conformance(), "client", "--command", " ".join(command), "--scenario", scenario]
+        run += ["--spec-version", revision, "-o", folder]
+        done = subprocess.run(run, capture_output=True, timeout=120, check=False, text=True)
+        found = read(pathlib.Path(folder))
+        if os.environ.get("HOLDPOINT_PEERS_VERBOSE"):
+            print(done.stdout[-3000:], done.stderr[-3000:])
+            for file in pathlib.Path(folder).glob("**/std*.txt"):
+                print(file.name, file.read_text()[-3000:])
+    return {scenario: [check for checks in found.values() for check in checks]}
+
+
+def tell(results: Results) -> str:
+    counts = collections.Counter(status for checks in results.values() for *_, status in checks)
+    return ", ".join(f"{count} {status.lower()}" for status, count in sorted(counts.items()))
+
+
+def compare(tally: harness.Tally, what: str, direct: Results, proxied: Results, least: int) -> None:
+    harness.note(f"{what}: direct {tell(direct)}; through the proxy {tell(proxied)}")
+    succeeded = sum(status == "SUCCESS" for checks in direct.values() for *_, status in checks)
+    tally.check(f"{what}: the suite ran", succeeded >= least, f"only {succeeded} checks succeeded direct")
+    for scenario in sorted(direct.keys() | proxied.keys()):
+        before, after = direct.get(scenario, []), proxied.get(scenario, [])
+        lost = list((collections.Counter(before) - collections.Counter(after)).elements())
+        new = list((collections.Counter(after) - collections.Counter(before)).elements())
+        tally.check(f"{what} {scenario}", before == after, f"direct only {lost}, proxy only {new}")
+
+
+def run(tools: harness.Tools, tally: harness.Tally) -> None:
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for revision, least in zip(REVISIONS, (84, 165)):
+            # A server each: what one run leaves behind is not there in the other.
+            with harness.fixture(tools) as plain, harness.fixture(tools) as behind:
+                with harness.proxy(tools.binary, behind) as front:
+                    direct = pool.submit(server, tools, f"{plain}/mcp", revision)
+                    proxied = pool.submit(server, tools, f"{front}/mcp", revision)
+                    compare(tally, f"server {revision}", direct.result(), proxied.result(), least)
+        for revision, scenarios in CLIENT.items():
+            runs = {
+                proxied: [pool.submit(client, tools, name, revision, proxied) for name in scenarios]
+                for proxied in (False, True)
+            }
+            direct, proxied = (
+                {name: checks for run in runs[way] for name, checks in run.result().items()}
+                for way in (False, True)
+            )
+            compare(tally, f"client {revision}", direct, proxied, len(scenarios))
