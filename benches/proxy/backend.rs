@@ -19,7 +19,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpListener;
 
-use crate::{load, support};
+use crate::{load, messages, support};
 
 type Body = UnsyncBoxBody<Bytes, hyper::Error>;
 
@@ -64,7 +64,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 fn at_first_text(mut stream: Bytes) -> Option<[Bytes; 2]> {
     let end = {
         let text = std::str::from_utf8(&stream).ok()?;
-        // Both APIs open with two events, and with the next comes text: that of Chat Completions with one.
+        // Messages opens with two events, Chat Completions with one; then comes text.
         let events = if text.starts_with("event:") { 3 } else { 2 };
         text.match_indices("\n\n").nth(events - 1)?.0 + 2
     };
@@ -92,7 +92,7 @@ pub async fn start() -> Result<SocketAddr> {
     let address = listener.local_addr()?;
     let whole = Bytes::from(support::chat_answer(8 << 10));
     let chat = Bytes::from(support::chat_stream(200));
-    let messages = Bytes::from(support::messages_stream(200));
+    let messages = Bytes::from(messages::stream(200));
     tokio::spawn(serve(listener, move |request: Request<Incoming>| {
         let events = if request.uri().path() == "/v1/messages" {
             messages.clone()

@@ -9,6 +9,7 @@ mod support;
 
 mod backend;
 mod load;
+mod messages;
 mod process;
 mod report;
 mod targets;
@@ -90,11 +91,7 @@ async fn measure(plan: &Plan) -> Result<Report> {
             64 << 10,
             Manner::Whole,
         ),
-        chat(
-            "stream: 2 KB request, 200 events",
-            2 << 10,
-            Manner::Events,
-        ),
+        chat("stream: 2 KB request, 200 events", 2 << 10, Manner::Events),
         chat(
             "first text of a stream, chat: 2 KB request",
             2 << 10,
@@ -103,7 +100,7 @@ async fn measure(plan: &Plan) -> Result<Report> {
         Shape {
             name: "first text of a stream, messages: 2 KB request",
             api: Api::Messages,
-            body: Bytes::from(support::messages_request(2 << 10)),
+            body: Bytes::from(messages::request(2 << 10)),
             manner: Manner::FirstText,
         },
     ];
@@ -148,15 +145,9 @@ async fn visit(target: &mut Target, sent: &Shape, plan: &Plan, share: usize) -> 
     load::run(target.address, path, sent, MANY, MANY)
         .await
         .with_context(failed)?;
-    let alone = load::run(
-        target.address,
-        path,
-        sent,
-        1,
-        plan.alone.div_ceil(share),
-    )
-    .await
-    .with_context(failed)?;
+    let alone = load::run(target.address, path, sent, 1, plan.alone.div_ceil(share))
+        .await
+        .with_context(failed)?;
     if sent.manner == Manner::FirstText {
         return Ok(Cell { alone, cpu: None });
     }
