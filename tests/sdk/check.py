@@ -25,7 +25,11 @@ def without_notes(value, notes):
 
 
 def is_gone(item):
-    return isinstance(item, dict) and item.get("type") in ("text", "output_text") and item.get("text") is GONE
+    """Whether a block of a message was nothing but a note, in the words of any client."""
+    if not isinstance(item, dict):
+        return False
+    kind = item.get("type", item.get("part_kind"))
+    return kind in ("text", "output_text") and GONE in (item.get("text"), item.get("content"))
 
 
 def settled(value):

@@ -24,6 +24,9 @@ import check
 import claude_code
 import rig
 
+# Requests of one client at a time: those that stall overlap.
+AT_ONCE = 12
+
 # For one outcome, with everything else running.
 PATIENCE = 120
 
@@ -34,7 +37,7 @@ class Running:
     def __init__(self, client, process):
         self.client, self.process = client, process
         self.waiting, self.numbers = {}, itertools.count()
-        self.ready = asyncio.Event()
+        self.ready, self.limit = asyncio.Event(), asyncio.Semaphore(AT_ONCE)
         self.reader = asyncio.create_task(self.read())
 
     @classmethod
@@ -56,7 +59,9 @@ class Running:
             self.ready.set()
             while line := await self.process.stdout.readline():
                 outcome = json.loads(line)
-                self.waiting.pop(outcome["id"]).set_result(outcome)
+                waiting = self.waiting.pop(outcome["id"])
+                if not waiting.done():
+                    waiting.set_result(outcome)
         finally:
             self.ready.set()
             for waiting in self.waiting.values():
@@ -66,12 +71,13 @@ class Running:
     async def ask(self, request):
         # Importing takes longer than anything after it.
         await self.ready.wait()
-        assert not self.reader.done(), "the client ended early"
-        number = next(self.numbers)
-        waiting = self.waiting[number] = asyncio.get_running_loop().create_future()
-        self.process.stdin.write(json.dumps({"id": number, **request}).encode() + b"\n")
-        await self.process.stdin.drain()
-        return await asyncio.wait_for(waiting, PATIENCE)
+        async with self.limit:
+            assert not self.reader.done(), "the client ended early"
+            number = next(self.numbers)
+            waiting = self.waiting[number] = asyncio.get_running_loop().create_future()
+            self.process.stdin.write(json.dumps({"id": number, **request}).encode() + b"\n")
+            await self.process.stdin.drain()
+            return await asyncio.wait_for(waiting, PATIENCE)
 
     async def end(self):
         self.process.stdin.close()
