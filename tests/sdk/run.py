@@ -82,10 +82,11 @@ class Running:
     async def end(self):
         self.process.stdin.close()
         try:
-            await asyncio.wait_for(self.process.wait(), 10)
+            await asyncio.wait_for(self.process.wait(), PATIENCE)
             await self.reader
         except TimeoutError:
             self.process.kill()
+            await self.process.wait()
             raise AssertionError("the client does not end") from None
 
 
