@@ -15,14 +15,19 @@ import asyncio
 import functools
 import itertools
 import json
+import os
 import pathlib
 import sys
+import time
 import urllib.request
 
 import cases
 import check
 import claude_code
 import rig
+
+# Clients at a time. What they wait for overlaps, and each gets enough of the machine to end in its own time limits.
+PARTS = (os.cpu_count() or 1) + 1
 
 # Requests of one client at a time: those that stall overlap.
 AT_ONCE = 12
@@ -159,21 +164,29 @@ async def signs_of_life(world, clients, api):
 
 
 async def family(client, modules, world, all_cases, results):
+    started = time.monotonic()
     running = await Running.start(client, modules)
     await asyncio.gather(*(results.of(c.name, one(running, world, c)) for c in all_cases if c.client is client))
     await retries(running, world, results)
     await results.of(f"{client.name} ends", running.end())
+    print(f"{client.name}: {time.monotonic() - started:.0f} s", flush=True)
 
 
 async def run(world, clients, modules, with_claude_code):
     results = Results()
     all_cases = list(cases.all_cases(clients, world.upstreams))
     apis = {api for client in clients for api in client.apis}
-    await asyncio.gather(
-        *(family(client, modules, world, all_cases, results) for client in clients),
-        *(results.of(f"signs of life {api}", signs_of_life(world, clients, api)) for api in sorted(apis)),
-        *([claude_code.run(world, modules, results)] if with_claude_code else []),
-    )
+    parts = [results.of(f"signs of life {api}", signs_of_life(world, clients, api)) for api in sorted(apis)]
+    if with_claude_code:
+        parts.append(claude_code.run(world, modules, results))
+    parts += [family(client, modules, world, all_cases, results) for client in clients]
+    room = asyncio.Semaphore(PARTS)
+
+    async def in_turn(part):
+        async with room:
+            await part
+
+    await asyncio.gather(*map(in_turn, parts))
     return results
 
 
