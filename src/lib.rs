@@ -8,6 +8,7 @@
 pub mod cli;
 pub mod clock;
 pub mod control;
+pub mod coverage;
 pub mod demo;
 pub mod eval;
 pub mod guard;
@@ -25,5 +26,6 @@ pub mod serve;
 pub mod settings;
 pub mod source;
 pub mod store;
+pub mod unscanned;
 pub mod verdict;
 pub mod wire;

@@ -14,48 +14,8 @@ use crate::guard::{Decision, Observer};
 use crate::item::Exchange;
 use crate::names::{RouteName, UpstreamName};
 use crate::policy::PolicyHash;
+pub use crate::unscanned::Unscanned;
 use crate::verdict::{LayerId, Mode, Reason, Verdict};
-
-/// Why bytes passed without being judged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Unscanned {
-    /// What the user, the operator or the model said in a request: trusted, or judged when it was first sent.
-    UserText,
-    /// What a model wrote, outside calls.
-    ModelText,
-    /// Keys, numbers and punctuation around the judged texts.
-    Structure,
-    /// An error of the model's provider.
-    ErrorBody,
-    /// A message in which the protocol has nothing to judge.
-    NoItem,
-    /// An item that no active layer has a rule for.
-    NoRule,
-}
-
-impl Unscanned {
-    /// Every reason.
-    pub const ALL: [Self; 6] = [
-        Self::UserText,
-        Self::ModelText,
-        Self::Structure,
-        Self::ErrorBody,
-        Self::NoItem,
-        Self::NoRule,
-    ];
-
-    /// The label.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::UserText => "user_text",
-            Self::ModelText => "model_text",
-            Self::Structure => "structure",
-            Self::ErrorBody => "error_body",
-            Self::NoItem => "no_item",
-            Self::NoRule => "no_rule",
-        }
-    }
-}
 
 /// What went wrong with an upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -148,7 +148,7 @@ const FAULTS: &[Fault] = &[
     ("version: 1\n", "", 1, "name: base", &["lacks the key `version`"]),
     ("name: base", "name: 123", 2, "123", &["must be text", "quote it: \"123\""]),
     ("catalog: off, ", "", 3, "{identity", &["lacks the key `catalog`"]),
-    ("catalog: off", "catalog: shadow", 3, "shadow", &["no layer `catalog`", "catalog: off"]),
+    ("identity: off", "identity: shadow", 3, "shadow", &["no layer `identity`", "identity: off"]),
     ("egress: enforce", "egress: enforced", 3, "enforced", &["did you mean `enforce`?"]),
     ("egress: enforce", "egres: enforce", 3, "egres", &["unknown key `egres` in `layers`", "did you mean `egress`?"]),
     ("API.Shop.Example.", "https://api.shop.example:8443/v1", 5, "https", &["write only the host: `api.shop.example:8443`"]),
@@ -194,6 +194,17 @@ const FAULTS: &[Fault] = &[
     ("{/amount}", "/amount}", 22, "\"Pay", &["not opened"]),
     ("{/amount}", "{/items/*}", 22, "\"Pay", &["wildcard"]),
     ("gate: confirm", "gate: confirm, role: x", 25, "x", &["no meaning with `gate: confirm`"]),
+    ("- tool: pay\n", "- tool: pay\n    deny: false\n", 20, "false", &["`deny: false` says nothing", "remove it"]),
+    ("- tool: pay\n", "- tool: pay\n    deny: true\n", 21, "executes_at", &["`executes_at` has no meaning beside `deny: true`"]),
+    ("- tool: pay\n", "- tool: pay\n    deny: true\n", 22, "recipients", &["`recipients` has no meaning beside `deny: true`"]),
+    ("- tool: pay\n", "- tool: pay\n    deny: 1\n", 20, "1", &["must be"]),
+    ("injection: {", "provider_tools: [{type: web_*_search}]\ninjection: {", 26, "web_*", &["is not a tool pattern"]),
+    ("injection: {", "provider_tools: [{servers: [\"https://a.example/\"]}]\ninjection: {", 26, "{servers", &["lacks the key `type`"]),
+    ("injection: {", "provider_tools: [{type: mcp, server: [\"https://a.example/\"]}]\ninjection: {", 26, "server", &["unknown key `server`", "did you mean `servers`?"]),
+    ("injection: {", "provider_tools: [{type: mcp, servers: []}]\ninjection: {", 26, "[]", &["must not be empty"]),
+    ("injection: {", "provider_tools: [{type: mcp, servers: [mcp.example.com]}]\ninjection: {", 26, "mcp.example", &["is not the URL of a server", "`https://mcp.example.com/`"]),
+    ("injection: {", "provider_tools: [{type: mcp, servers: [\"https://a.example/x/../y\"]}]\ninjection: {", 26, "\"https", &["is not the URL of a server"]),
+    ("injection: {", "provider_tools: [{type: mcp, servers: [\"https://*.example/\"]}]\ninjection: {", 26, "\"https", &["no wildcard"]),
     ("redact: 0.6", "redact: 1.5", 26, "1.5", &["a score is from 0 to 1"]),
     ("redact: 0.6", "redact: 0.9", 26, "{redact", &["redact (0.9) is above block (0.85)"]),
     ("redact: 0.6", "redact: \"0.6\"", 26, "\"0.6", &["a number or `never`"]),
@@ -246,6 +257,16 @@ fn all_faults_come_at_once_in_file_order() {
 #[test]
 fn what_has_no_effect_is_a_warning() {
     for (from, to, words) in [
+        (
+            "  - tool: pay\n",
+            "  - {tool: shell, deny: true}\n  - tool: pay\n",
+            "the layer `catalog` is off",
+        ),
+        (
+            "injection: {",
+            "provider_tools: [{type: web_search}]\ninjection: {",
+            "the layer `catalog` is off",
+        ),
         (
             "ownership: enforce",
             "ownership: off",

@@ -144,6 +144,57 @@ fn what_cannot_work_under_the_config_is_refused_at_its_line() {
     }
 }
 
+/// A rule that denies is proved able to match like any other; on an MCP route any tool may come.
+#[test]
+fn a_denial_that_can_never_match_is_refused() {
+    let model = "  - {name: model, prefix: /openai, upstream: model, protocol: openai_chat}\n";
+    let tools_only = |rule: &str| {
+        let folder = Folder::shop();
+        folder.replace("p.yaml", "catalog: off", "catalog: enforce");
+        folder.replace("c.yaml", model, "");
+        folder.replace(
+            "p.yaml",
+            "  - tool: send_email\n    recipients:\n      - {at: /to, kind: email, allow: [{lookup: own}]}\n",
+            rule,
+        );
+        folder.replace("p.yaml", "  own: {store: commerce, sql: \"SELECT email FROM users WHERE subject = :principal\"}\n", "");
+        folder.replace("p.yaml", "recipients: enforce", "recipients: off");
+        folder
+    };
+    let check = |folder: &Folder| folder.check(&["p.yaml", "--config", "c.yaml"]);
+    let denied = "  - {tool: drop_table, deny: true}\n";
+    let said = check(&tools_only(denied));
+    assert_eq!(said.code, 2, "{}", said.out);
+    assert!(
+        said.err.contains("this rule can never match"),
+        "{}",
+        said.err
+    );
+
+    let folder = tools_only(denied);
+    folder.replace(
+        "c.yaml",
+        "routes:\n",
+        "routes:\n  - {name: files, prefix: /mcp, upstream: model, protocol: mcp}\n",
+    );
+    let said = check(&folder);
+    assert_eq!(said.code, 0, "{}", said.err);
+
+    let folder = tools_only("");
+    folder.replace(
+        "p.yaml",
+        "tools:\n",
+        "provider_tools: [{type: web_search}]\ntools:\n",
+    );
+    let said = check(&folder);
+    assert_eq!(said.code, 2, "{}", said.out);
+    assert!(
+        said.err.contains("no route of the config leads to a model"),
+        "{}",
+        said.err
+    );
+}
+
 #[test]
 fn a_route_that_takes_every_tool_must_not_bypass_tickets() {
     let folder = Folder::shop();

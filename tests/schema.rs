@@ -57,7 +57,9 @@ tools:
     recipients: [{at: /to, kind: email, allow: [staff, {lookup: owner}]}]
     ownership: [{resource: /order_id, as: order_id, owner: owner}]
     ticket: {gate: approve, role: oncall, ttl: 15m, summary: "{/a}"}
+  - {tool: shell, deny: true}
   - {tool: "*", executes_at: agent}
+provider_tools: [{type: "web_search*"}, {type: mcp, servers: ["https://mcp.example.com/"]}]
 injection: {redact: 0.6, block: never, tools: [{tool: "web_*", redact: 0.5}]}
 "#;
 
@@ -66,7 +68,14 @@ const SLIPS: &[(&str, &str)] = &[
     ("version: 1", "version: 2"),
     ("name: base\n", ""),
     ("name: base", "name: 1"),
-    ("catalog: off", "catalog: shadow"),
+    ("catalog: off", "catalog: on"),
+    ("identity: off", "identity: shadow"),
+    ("deny: true", "deny: false"),
+    ("type: mcp, ", ""),
+    ("type: mcp", "kind: mcp"),
+    ("[\"https://mcp.example.com/\"]", "[]"),
+    ("https://mcp.example.com/", "mcp.example.com"),
+    ("https://mcp.example.com/", "https://*.example.com/"),
     ("egress: enforce", "egress: enforced"),
     ("egress: enforce, ", ""),
     ("hosts: [shop.example]", "host: [shop.example]"),

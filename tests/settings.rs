@@ -178,7 +178,10 @@ const FAULTS: Faults = &[
     ("prefix: /shop", "prefix: /openai/shop", 8, "/openai/shop", &["can never match"]),
     ("name: shop", "name: model", 7, "model", &["two routes named `model`"]),
     ("protocol: openai_chat", "protocol: openai", 6, "openai", &["did you mean `openai_chat`?"]),
-    ("protocol: openai_chat", "protocol: openai_chat, tools: []", 6, "[]", &["for protocol: http_tools"]),
+    ("protocol: openai_chat", "protocol: openai_chat, tools: []", 6, "[]", &["for the protocols `http_tools` and `mcp`"]),
+    ("protocol: openai_chat", "protocol: mcp, tools: [a, \"b_*\"]", 6, "\"b_*", &["is not the name of one tool"]),
+    ("protocol: openai_chat", "protocol: mcp, tools: [refund]", 13, "refund", &["the tool `refund` is on two routes", "on the route `model`"]),
+    ("protocol: openai_chat", "protocol: mcp, tools: []", 6, "[]", &["must not be empty"]),
     ("method: GET", "method: get", 12, "get", &["did you mean `GET`?"]),
     ("/orders/{order_id}\"", "orders/{order_id}\"", 12, "\"orders", &["is not a path template"]),
     ("/orders/{order_id}\"", "/orders/{}\"", 12, "\"/orders", &["is not a path template"]),
@@ -264,6 +267,20 @@ fn a_tool_lives_on_one_route() {
         said.contains("the tool `refund` is on two routes"),
         "{said}"
     );
+}
+
+#[test]
+fn an_mcp_route_names_the_tools_that_execute_there() {
+    let text = BASE.replace(
+        "principal:",
+        "  - {name: files, prefix: /files, upstream: shop, protocol: mcp, tools: [write_file, move_file]}\nprincipal:",
+    );
+    let (settings, _) = base(&text).unwrap_or_else(|problems| panic!("{problems}"));
+    let venues = settings.venues().0;
+    for tool in ["write_file", "move_file"] {
+        assert_eq!(venues[tool].as_str(), "files");
+    }
+    assert_eq!(venues["refund"].as_str(), "shop");
 }
 
 #[test]

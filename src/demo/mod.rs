@@ -250,6 +250,7 @@ fn settings(
             name: name.clone(),
             url: format!("http://{address}").parse()?,
             credential: None,
+            ca: None,
         };
         Ok((name, upstream))
     };
@@ -272,9 +273,8 @@ fn settings(
     ];
     Ok(Settings {
         listen: Listen {
-            agents: free,
             approvers: Some(free),
-            operations: free,
+            ..Listen::plain(free, free)
         },
         policy: PathBuf::from("policies/demo.yaml"),
         upstreams: [upstream("model", model)?, upstream("shop", shop)?].into(),

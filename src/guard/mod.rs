@@ -166,6 +166,19 @@ impl Guard {
     /// # Errors
     /// An observer that could not record the decision: the message must be refused.
     pub async fn decide(&self, exchange: &Exchange) -> Result<Decision, Undecided> {
+        self.decide_together(exchange, None).await
+    }
+
+    /// As [`Guard::decide`]; from the item `together` on calls stand or fall together: where one is refused all are, and no
+    /// approval is spent.
+    ///
+    /// # Errors
+    /// As [`Guard::decide`].
+    pub async fn decide_together(
+        &self,
+        exchange: &Exchange,
+        together: Option<usize>,
+    ) -> Result<Decision, Undecided> {
         let mut decision = Decision {
             policy: self.policy.hash.clone(),
             rulings: Vec::with_capacity(exchange.items.len()),
@@ -200,6 +213,11 @@ impl Guard {
                 };
             }
             decision.rulings.push(ruling);
+        }
+        if let Some(from) = together {
+            let receipts: Vec<_> = decision.receipts.iter().map(|(index, _)| *index).collect();
+            refuse_together(&mut decision.rulings, from, &receipts);
+            claims.withdraw(&decision.rulings).await?;
         }
         if let Err(cause) = self.tell(exchange, &decision).await {
             // Nothing was sent: the approvals stay good.
@@ -307,6 +325,25 @@ impl Guard {
 #[derive(Default)]
 struct Unsent(Vec<(usize, Box<dyn Claim>)>);
 
+impl Unsent {
+    /// Gives back the approvals of calls that are refused after all.
+    async fn withdraw(&mut self, rulings: &[Ruling]) -> Result<(), Undecided> {
+        let is_refused = |index: usize| {
+            let verdict = rulings.get(index).map(|ruling| &ruling.verdict);
+            verdict.is_none_or(|verdict| *verdict != Verdict::Allow)
+        };
+        let (refused, kept) = std::mem::take(&mut self.0)
+            .into_iter()
+            .partition(|(index, _)| is_refused(*index));
+        self.0 = kept;
+        let mut refused = Self(refused);
+        while let Some((_, claim)) = refused.0.pop() {
+            claim.finish(Outcome::NotSent).await?;
+        }
+        Ok(())
+    }
+}
+
 impl Drop for Unsent {
     fn drop(&mut self) {
         // Outside a runtime each ends as unknown, which is safe.
@@ -314,6 +351,28 @@ impl Drop for Unsent {
             for (_, claim) in self.0.drain(..) {
                 runtime.spawn(claim.finish(Outcome::NotSent));
             }
+        }
+    }
+}
+
+/// Refuses every call from `from` on, where one of them is refused or was `done` before. Others' rulings stay.
+pub fn refuse_together(rulings: &mut [Ruling], from: usize, done: &[usize]) {
+    let bound = rulings.get(from..).unwrap_or_default();
+    let refused = bound.iter().find_map(|ruling| ruling.verdict.finding());
+    let layer = refused.map(|finding| finding.layer);
+    let layer = layer.or_else(|| done.iter().any(|i| *i >= from).then_some(LayerId::Tickets));
+    let Some(layer) = layer else {
+        return;
+    };
+    for (index, ruling) in rulings.iter_mut().enumerate().skip(from) {
+        if ruling.verdict == Verdict::Allow && !done.contains(&index) {
+            ruling.verdict = Verdict::Deny(Finding {
+                layer,
+                rule: RuleId::from("guard.together"),
+                reason: Reason::TurnRefused,
+                argument: None,
+                detail: Cow::Borrowed("another call of the same turn was refused"),
+            });
         }
     }
 }
@@ -373,6 +432,7 @@ mod tests {
             lookups: HashMap::new(),
             tools: Vec::new(),
             egress: None,
+            provider_tools: Vec::new(),
             injection: InjectionPolicy {
                 default: Thresholds {
                     redact: None,

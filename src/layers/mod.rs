@@ -1,5 +1,6 @@
 //! The guards. A layer judges one item and never acts; the guard orders them, times them and turns failure into refusal.
 
+pub mod catalog;
 pub mod egress;
 pub mod injection;
 pub mod ownership;
@@ -60,6 +61,7 @@ pub struct LayerDef {
 
 /// The layers that exist, in judging order. A layer that a policy switches on and that is not here is a start-up error.
 pub const LAYERS: &[LayerDef] = &[
+    catalog::CATALOG,
     egress::EGRESS,
     recipients::RECIPIENTS,
     ownership::OWNERSHIP,

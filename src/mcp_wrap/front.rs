@@ -129,7 +129,7 @@ impl Front {
         let (told, accepted) = tokio::sync::oneshot::channel();
         let task = self.tasks.spawn(async move {
             let fine = shared.exchange(request, &head).await;
-            if fine && initializes {
+            if initializes && shared.agreed().version.is_some() {
                 // The stream of what the server says unasked: the client has it for nothing.
                 tokio::spawn(Arc::clone(&shared).listen());
             }
@@ -191,7 +191,7 @@ impl Shared {
             *request.uri_mut() = uri;
         }
         let headers = request.headers_mut();
-        headers.insert(header::HOST, HeaderValue::from_static("localhost"));
+        headers.insert(header::HOST, HeaderValue::from_static("127.0.0.1"));
         headers.insert(
             header::ACCEPT,
             HeaderValue::from_static("application/json, text/event-stream"),
@@ -223,7 +223,11 @@ impl Shared {
                     refusal = said.error;
                     return None;
                 }
-                if said.is_response() && said.id == head.id {
+                if said.is_response() {
+                    if said.id != head.id {
+                        tracing::warn!("an answer to another request; dropped");
+                        return None;
+                    }
                     answered = true;
                     if head.method.as_deref() == Some("initialize") {
                         self.agreed().version = version(&said);

@@ -25,6 +25,7 @@ pub fn check_against(checked: &Checked, settings: &Settings, stores: &Stores) ->
     let mut problems = Problems::default();
     against.lookups(stores, &mut problems);
     against.tickets(&mut problems);
+    problems.extend(against.provider_tools());
     for rule in &checked.policy.tools {
         problems.extend(against.venue(rule));
         problems.extend(against.reachable(rule));
@@ -181,15 +182,30 @@ impl Against<'_> {
         }
     }
 
+    /// Provider's tools are asked for in requests to a model.
+    fn provider_tools(&self) -> Option<Problem> {
+        if self.policy.provider_tools.is_empty() || self.has_model_route() {
+            return None;
+        }
+        Some(self.at(
+            "provider_tools",
+            "these entries can never match: no route of the config leads to a model".to_owned(),
+            "add a model's route to the config, or remove `provider_tools`",
+        ))
+    }
+
     fn has_model_route(&self) -> bool {
         let mut routes = self.settings.routes.iter();
         routes.any(|route| route.protocol.kind() == RouteKind::Model)
     }
 
-    /// Whether calls that this rule decides can come on the route, as far as an HTTP route tells tools by name.
+    /// Whether calls that this rule decides can come on a route to tools: an HTTP route tells them by name, on an MCP route
+    /// any may come.
     fn carries(&self, route: &Route, rule: &ToolRule) -> bool {
-        let RouteProtocol::HttpTools(tools) = &route.protocol else {
-            return false;
+        let tools = match &route.protocol {
+            RouteProtocol::HttpTools(tools) => tools,
+            RouteProtocol::Mcp(_) => return true,
+            RouteProtocol::OpenAiChat(_) | RouteProtocol::AnthropicMessages(_) => return false,
         };
         tools.iter().any(|tool| match &tool.tool {
             Some(name) => self.decides(rule, name),
@@ -214,7 +230,7 @@ impl Against<'_> {
                     &path,
                     "no route of the config leads to a model: nothing is released to the agent"
                         .to_owned(),
-                    "add a model's route to the config, or name an HTTP route here",
+                    "add a model's route to the config, or name a route to tools here",
                 ),
             ),
             ExecutesAt::Route(name) => self.route_venue(&format!("{path}.route"), name, rule),
@@ -262,7 +278,7 @@ impl Against<'_> {
         Some(self.at(
             &format!("{}.tool", rule.id),
             "this rule can never match: no route of the config carries such a tool".to_owned(),
-            "map the tool on an HTTP route, add a model's route, or remove the rule",
+            "map the tool on an HTTP route, add a route to a model or an MCP server, or remove the rule",
         ))
     }
 
@@ -294,7 +310,8 @@ impl Against<'_> {
 
     /// What of this rule's calls the HTTP route would pass unsettled, because they are said to execute elsewhere.
     fn passing(&self, rule: &ToolRule, route: &Route) -> Option<String> {
-        if !self.carries(route, rule) {
+        // An MCP route settles whatever comes.
+        if route.protocol.kind() != RouteKind::Http || !self.carries(route, rule) {
             return None;
         }
         match &rule.executes_at {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::selector::Selector;
+use crate::layers::egress::Location;
 use crate::names::{ListName, LookupName, RouteName, RuleId, StoreName, ToolName};
 use crate::verdict::{LayerId, Mode};
 
@@ -62,6 +63,8 @@ pub struct Policy {
     pub tools: Vec<ToolRule>,
     /// Hosts that any call may name, for tools whose own rule has no `egress`; `None`: not checked there.
     pub egress: Option<EgressRule>,
+    /// Tools that a model's provider may run; any that no entry covers is denied.
+    pub provider_tools: Vec<ProviderToolRule>,
     /// The injection layer's thresholds.
     pub injection: InjectionPolicy,
 }
@@ -145,6 +148,8 @@ pub struct ToolRule {
     pub id: RuleId,
     /// Which tools.
     pub matcher: ToolMatcher,
+    /// Nobody may use them: the rule says nothing else.
+    pub deny: bool,
     /// Read or write.
     pub effect: Effect,
     /// `None`: on the route that maps the tool, else in the agent.
@@ -157,6 +162,17 @@ pub struct ToolRule {
     pub ownership: Vec<OwnershipRule>,
     /// The ticket it needs.
     pub ticket: Option<TicketRule>,
+}
+
+/// A tool that the model's provider may run by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProviderToolRule {
+    /// `provider_tools[0]`.
+    pub id: RuleId,
+    /// The provider's names of it.
+    pub kind: ToolMatcher,
+    /// The servers that it may reach, paths below included. `None`: for a tool whose request names no server.
+    pub servers: Option<Vec<Location>>,
 }
 
 /// What becomes of a value that no list allows.

@@ -20,6 +20,7 @@ pub fn schema() -> Value {
             "lists": named(&list(), "Named allowlists"),
             "lookups": named(&lookup(), "Named read-only questions to a database"),
             "egress": egress(false),
+            "provider_tools": provider_tools(),
             "tools": {"type": "array", "items": tool(), "description": "Rules; the first that matches a tool decides alone"},
             "injection": injection()
         }
@@ -66,7 +67,7 @@ fn object(required: &[&str], properties: &Value) -> Value {
 fn layers() -> Value {
     let all = LayerId::ALL.map(LayerId::as_str);
     let modes = |layer: LayerId| match layer {
-        LayerId::Catalog | LayerId::Identity => json!({"const": "off"}),
+        LayerId::Identity => json!({"const": "off"}),
         _ => json!({"enum": ["off", "shadow", "enforce"]}),
     };
     let properties: serde_json::Map<_, _> = LayerId::ALL
@@ -166,6 +167,7 @@ fn tool() -> Value {
         &["tool"],
         &json!({
             "tool": matcher(),
+            "deny": {"const": true, "description": "Nobody may use the tool; the rule says nothing else"},
             "effect": {"enum": ["read", "write"], "description": "write (default)"},
             "executes_at": {
                 "anyOf": [{"const": "agent"}, route],
@@ -177,6 +179,20 @@ fn tool() -> Value {
             "ticket": ticket()
         }),
     )
+}
+
+fn provider_tools() -> Value {
+    let servers = json!({
+        "type": "array",
+        "minItems": 1,
+        "items": {"type": "string", "pattern": "^[A-Za-z]+://[^?#*]+$"},
+        "description": "URLs of the servers it may reach, paths below included"
+    });
+    json!({
+        "type": "array",
+        "items": object(&["type"], &json!({"type": matcher(), "servers": servers})),
+        "description": "Tools that the model's provider may run; all others are denied"
+    })
 }
 
 fn ticket() -> Value {

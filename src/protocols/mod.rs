@@ -1,19 +1,25 @@
 //! Wire protocols. An adapter finds the items in a message and writes the rulings back. It never judges.
 
 pub mod anthropic_messages;
+pub mod calls;
+pub mod canary;
+pub mod endpoint;
 pub mod fates;
 pub mod http_tools;
 pub mod mcp;
 pub mod note;
+pub mod object;
 pub mod openai_chat;
 pub mod passed;
 pub mod strict;
 pub mod texts;
+pub mod unjudged;
 pub mod untrusted;
 pub mod wrapped;
 
 use bytes::Bytes;
 use http::StatusCode;
+pub use unjudged::Unjudged;
 
 use crate::guard::{Decision, Receipt};
 use crate::item::{Located, RouteKind};
@@ -168,6 +174,17 @@ pub trait ResponseReader: Send {
         Bytes::from_static(b": keep-alive\n\n")
     }
 
+    /// What of the body so far passed without a text that could be judged.
+    fn unjudged(&self) -> Unjudged {
+        Unjudged::default()
+    }
+
+    /// From which of the items of the last step on the calls stand or fall together: what is left of them without one would not
+    /// be taken back.
+    fn together(&self) -> Option<usize> {
+        None
+    }
+
     /// Whether the stream may stand still for as long as it likes: nothing is awaited on it.
     fn is_endless(&self) -> bool {
         false
@@ -207,6 +224,17 @@ pub trait Protocol: Send + Sync {
     /// What a refusal of this request must name, such as the id of a JSON-RPC request, as JSON text.
     fn address(&self, _request: &Request) -> Option<Bytes> {
         None
+    }
+
+    /// Messages with a mark in every place where this protocol has content, as this route is set up.
+    fn canaries(&self) -> Vec<canary::Canary> {
+        Vec::new()
+    }
+
+    /// What of the body passes without a text that could be judged, besides these items.
+    fn unjudged(&self, request: &Request, items: &[Located]) -> Unjudged {
+        let document = request.json.as_ref();
+        document.map_or_else(Unjudged::default, |d| Unjudged::below(d.root(), items))
     }
 
     /// The session that the protocol itself knows of, where no header of the config names one. It is scoped to the principal.

@@ -9,6 +9,11 @@ pub fn withheld(reason: Reason) -> String {
     format!("[holdpoint: tool output withheld: {reason}]")
 }
 
+/// In place of a tool definition that stands among words.
+pub fn withheld_definition(reason: Reason) -> String {
+    format!("[holdpoint: tool definition withheld: {reason}]")
+}
+
 /// For a call that was not released; `None` for a verdict that releases it.
 pub fn blocked(verdict: &Verdict) -> Option<String> {
     let reason = verdict.finding()?.reason;

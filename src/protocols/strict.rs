@@ -6,7 +6,7 @@ use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 
 use super::Malformed;
-use crate::wire::json::Node;
+use crate::wire::json::{Document, Kind, Node};
 
 /// What is there and not `null`.
 pub fn present<'d>(object: &'d Node, key: &str) -> Option<&'d Node> {
@@ -87,6 +87,74 @@ pub fn media_type(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(CONTENT_TYPE)?.to_str().ok()?;
     let essence = value.split(';').next()?;
     Some(essence.trim().to_ascii_lowercase())
+}
+
+/// The array under the key; empty where there is none.
+///
+/// # Errors
+/// Another kind of value.
+pub fn array<'d>(object: &'d Node, key: &str) -> Result<&'d [Node], Malformed> {
+    match present(object, key) {
+        None => Ok(&[]),
+        Some(Node {
+            kind: Kind::Array(elements),
+            ..
+        }) => Ok(elements),
+        Some(_) => Err(invalid_response(format!("`{key}` is not an array"))),
+    }
+}
+
+/// Refuses what is not an object in a response.
+///
+/// # Errors
+/// Another kind of value.
+pub fn must_be_object(node: &Node) -> Result<(), Malformed> {
+    match node.kind {
+        Kind::Object(_) => Ok(()),
+        _ => Err(invalid_response(
+            "the response has another value where an object must be",
+        )),
+    }
+}
+
+/// The whole number under the key of a response.
+///
+/// # Errors
+/// Another kind of value.
+pub fn whole_number(document: &Document, node: &Node, key: &str) -> Result<Option<u64>, Malformed> {
+    let Some(number) = present(node, key) else {
+        return Ok(None);
+    };
+    let raw = document.raw(number);
+    std::str::from_utf8(&raw)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .map(Some)
+        .ok_or_else(|| invalid_response(format!("`{key}` of the response is not a whole number")))
+}
+
+/// An array of objects in a request; empty where there is none.
+///
+/// # Errors
+/// Names the place of another kind of value.
+pub fn list<'d>(object: &'d Node, pointer: &str, key: &str) -> Result<&'d [Node], Malformed> {
+    let Some(node) = present(object, key) else {
+        return Ok(&[]);
+    };
+    let pointer = format!("{pointer}/{key}");
+    let Kind::Array(elements) = &node.kind else {
+        return Err(invalid_request(&pointer, "must be an array"));
+    };
+    match elements
+        .iter()
+        .position(|element| !matches!(element.kind, Kind::Object(_)))
+    {
+        Some(index) => Err(invalid_request(
+            &format!("{pointer}/{index}"),
+            "must be an object",
+        )),
+        None => Ok(elements),
+    }
 }
 
 /// A request that is not valid at this place.

@@ -97,7 +97,7 @@ impl Incoming {
         }
         let limit = transit.settings.limits.response_body;
         let idle = transit.settings.timeouts.idle;
-        let came = body::read(body, &encodings, limit, idle)
+        let came = body::read(body, &encodings, limit, idle, &transit.memory)
             .await
             .map_err(|error| Failure {
                 refusal: stream::unread(&transit, &error),

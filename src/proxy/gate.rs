@@ -8,13 +8,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Response, StatusCode, Uri, header};
+use http::{HeaderName, HeaderValue, Method, Response, StatusCode, Uri, header};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
 
+use super::admission::Admission;
 use super::answer::{self, Incoming};
 use super::claims::Claims;
-use super::headers::HeaderRules;
+use super::headers::Forwarding;
 use super::identify::{identify, scoped};
 use super::passage::Passage;
 use super::redeem::Redemption;
@@ -30,6 +31,7 @@ use crate::protocols::http_tools::problem;
 use crate::protocols::{Refusal, Request, Written};
 use crate::settings;
 use crate::wire::body::{self, Encodings};
+use crate::wire::budget::Budget;
 use crate::wire::json::{BODY_DEPTH, Document};
 use crate::wire::media::{Media, media};
 
@@ -55,8 +57,10 @@ struct Inbound<'r> {
 pub(super) struct Gate<U> {
     pub(super) setup: Setup,
     pub(super) routes: Routes,
-    pub(super) rules: HeaderRules,
+    pub(super) admission: Admission,
+    pub(super) forwarding: Forwarding,
     pub(super) permits: Arc<Semaphore>,
+    pub(super) memory: Budget,
     pub(super) tasks: TaskTracker,
     pub(super) upstream: U,
 }
@@ -127,9 +131,15 @@ impl<U: Upstream> Gate<U> {
             body,
             address,
         } = inbound;
-        self.rules.check(&parts)?;
+        self.admission.check(&parts)?;
         let mut session = identify(&parts.headers, &settings.principals, &settings.session)?;
         let (request, encoded) = self.receive(below, parts, body).await?;
+        if entry.protocol.kind() != RouteKind::Http
+            && matches!(request.parts.method, Method::GET | Method::HEAD)
+            && !request.body.is_empty()
+        {
+            return Err(refuse::BODY_UNEXPECTED.refusal());
+        }
         *address = entry.protocol.address(&request);
         if session.key.is_none()
             && let Some(own) = entry.protocol.session(&request)
@@ -142,6 +152,7 @@ impl<U: Upstream> Gate<U> {
             settings: Arc::clone(settings),
             entry: Arc::clone(entry),
             session: Arc::new(session),
+            memory: self.memory.clone(),
         });
         let mut decision = judge(&transit, &request).await?;
         let came = request.body.clone();
@@ -213,25 +224,15 @@ impl<U: Upstream> Gate<U> {
         let settings = &self.setup.settings;
         let encodings =
             Encodings::of(&parts.headers).map_err(|error| refuse::request_body(&error))?;
-        let media = media(&parts.headers).map_err(|_| refuse::MEDIA_TYPE_UNSUPPORTED.refusal())?;
+        check_media(&parts)?;
         let limit = settings.limits.request_body;
-        let bytes = body::read(body, &encodings, limit, settings.timeouts.idle)
+        let idle = settings.timeouts.request_idle;
+        let bytes = body::read(body, &encodings, limit, idle, &self.memory)
             .await
             .map_err(|error| refuse::request_body(&error))?;
         parts.uri = below;
         parts.headers.remove(header::CONTENT_ENCODING);
-        let json = if media == Media::Json && !bytes.is_empty() {
-            let document = Document::read(bytes.clone(), BODY_DEPTH);
-            Some(document.map_err(|error| refuse::request_json(&error))?)
-        } else {
-            None
-        };
-        let request = Request {
-            parts,
-            body: bytes,
-            json,
-        };
-        Ok((request, !encodings.is_identity()))
+        Ok((read(parts, bytes)?, !encodings.is_identity()))
     }
 
     fn outgoing(
@@ -243,9 +244,25 @@ impl<U: Upstream> Gate<U> {
         let mut outgoing = http::Request::new(request.body.clone());
         *outgoing.method_mut() = request.parts.method.clone();
         *outgoing.uri_mut() = request.parts.uri.clone();
-        *outgoing.headers_mut() = self.rules.outgoing(&request.parts.headers, upstream, exact);
+        *outgoing.headers_mut() = self.forwarding.outgoing(&request.parts, upstream, exact);
         outgoing
     }
+}
+
+/// How the body is read; refused before it is, where it cannot be judged.
+fn check_media(parts: &Parts) -> Result<Media, Refused> {
+    media(&parts.headers).map_err(|_| refuse::MEDIA_TYPE_UNSUPPORTED.refusal())
+}
+
+/// A request as adapters take it, from its head and its whole, decoded body.
+pub(crate) fn read(parts: Parts, body: Bytes) -> Result<Request, Refused> {
+    let json = if check_media(&parts)? == Media::Json && !body.is_empty() {
+        let document = Document::read(body.clone(), BODY_DEPTH);
+        Some(document.map_err(|error| refuse::request_json(&error))?)
+    } else {
+        None
+    };
+    Ok(Request { parts, body, json })
 }
 
 /// What the guard says of a request. Also one without items is decided: nothing to scan is not nothing to record.
@@ -260,11 +277,12 @@ async fn judge(transit: &Transit, request: &Request) -> Result<Decision, Refused
         RouteKind::Model => Unscanned::UserText,
         _ => Unscanned::Structure,
     };
+    let unjudged = transit.entry.protocol.unjudged(request, &items);
     let judged = transit
-        .judge(Leg::ToUpstream, items)
+        .judge(Leg::ToUpstream, items, None)
         .await
         .map_err(|undecided| refuse::undecided_request(&undecided))?;
-    transit.unscanned(rest, request.body.len().saturating_sub(judged.bytes));
+    transit.rest(rest, request.body.len(), judged.bytes, &unjudged);
     Ok(judged.decision)
 }
 

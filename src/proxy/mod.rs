@@ -1,7 +1,8 @@
 //! The proxy: one tower service that `serve` binds to a socket and `eval` calls in process.
 //!
-//! Requests come as HTTP/1.1 says, also in process: with exactly one `host` header.
+//! Requests come as HTTP says, also in process: with exactly one `host` header, or as HTTP/2 with an authority.
 
+mod admission;
 mod answer;
 mod claims;
 mod client;
@@ -22,12 +23,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use admission::Admission;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 pub use client::HttpUpstream;
+pub(crate) use gate::read;
 use futures_util::future::BoxFuture;
 use gate::Gate;
-use headers::HeaderRules;
+use headers::Forwarding;
 use http_body_util::{BodyExt, Full};
 use route::Routes;
 use tokio::sync::Semaphore;
@@ -44,6 +47,7 @@ use crate::protocols::openai_chat::OpenAiChat;
 use crate::settings::{Route, RouteProtocol, Settings};
 use crate::source::Problems;
 use crate::verdict::Reason;
+use crate::wire::budget::Budget;
 
 /// Any error.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -107,9 +111,12 @@ pub fn service<U: Upstream>(setup: Setup, upstream: U) -> Result<ProxyService<U>
         setup.metrics.announce_upstream(name);
     }
     setup.metrics.policy(&setup.guard.load().policy().hash);
+    let pseudonym = pseudonym();
     Ok(ProxyService(Arc::new(Gate {
-        rules: HeaderRules::new(settings, pseudonym()),
+        admission: Admission::new(settings, pseudonym.clone()),
+        forwarding: Forwarding::new(settings, pseudonym),
         permits: Arc::new(Semaphore::new(settings.limits.concurrency)),
+        memory: Budget::new(settings.limits.memory),
         tasks: TaskTracker::new(),
         routes,
         upstream,
@@ -130,7 +137,11 @@ fn pseudonym() -> String {
     format!("holdpoint-{tail}")
 }
 
-fn protocol(route: &Route, settings: &Settings) -> Result<Box<dyn Protocol>, Problems> {
+/// The adapter of a route.
+///
+/// # Errors
+/// Tools that cannot be told apart.
+pub(crate) fn protocol(route: &Route, settings: &Settings) -> Result<Box<dyn Protocol>, Problems> {
     Ok(match &route.protocol {
         RouteProtocol::OpenAiChat(model) => Box::new(OpenAiChat::new(&settings.limits, model)),
         RouteProtocol::AnthropicMessages(model) => {

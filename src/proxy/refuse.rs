@@ -49,10 +49,16 @@ codes! {
         "The path is ambiguous. Send it without dot segments, encoded slashes or escapes of escapes.";
     HOST_INVALID = "host_invalid" BAD_REQUEST false
         "Send exactly one Host header, equal to the authority of the request's target.";
+    HOST_REFUSED = "host_refused" FORBIDDEN false
+        "The Host header names another server. Use the proxy's address, or add the name to `listen.hosts`.";
+    ORIGIN_REFUSED = "origin_refused" FORBIDDEN false
+        "A web page of another origin sent this. If it may, add its origin to `listen.origins`.";
+    HEADERS_TOO_LARGE = "headers_too_large" REQUEST_HEADER_FIELDS_TOO_LARGE false
+        "Send at most 100 headers, 64 KiB of them, 16 KiB in one and 4 KiB in one of MCP's.";
     FRAMING_INVALID = "framing_invalid" BAD_REQUEST false
         "Send either Content-Length or `Transfer-Encoding: chunked`, once.";
     HEADER_DUPLICATE = "header_duplicate" BAD_REQUEST false
-        "Send Content-Type, Content-Encoding and Authorization at most once.";
+        "Send Content-Type, Content-Encoding, Authorization, Origin and each header of MCP at most once.";
     HEADER_MISMATCH = "header_mismatch" BAD_REQUEST false
         "Send each header that mirrors the body once, and equal to it.";
     CONNECTION_INVALID = "connection_invalid" BAD_REQUEST false
@@ -65,10 +71,16 @@ codes! {
         "The session header must be there once at most, with 1 to 256 visible ASCII characters.";
     BODY_TOO_LARGE = "body_too_large" PAYLOAD_TOO_LARGE false
         "The request's body is above the proxy's limit, as sent or decoded.";
+    BODY_UNEXPECTED = "body_unexpected" BAD_REQUEST false
+        "Send GET and HEAD without a body.";
     BODY_INCOMPLETE = "body_incomplete" BAD_REQUEST false
         "The request's body ended before its announced length.";
     BODY_STALLED = "body_stalled" REQUEST_TIMEOUT true
         "The request's body stood still for too long.";
+    BODY_EXPANDS = "body_expands" PAYLOAD_TOO_LARGE false
+        "The request's body grows too much when decoded. Send it plain, or with less compression.";
+    MEMORY_EXHAUSTED = "memory_exhausted" SERVICE_UNAVAILABLE true
+        "The bodies of other requests fill the proxy's memory. Try again in a moment.";
     ENCODING_UNKNOWN = "encoding_unknown" UNSUPPORTED_MEDIA_TYPE false
         "Send the body plain, or in gzip, deflate, br or zstd, at most two of them.";
     ENCODING_INVALID = "encoding_invalid" BAD_REQUEST false
@@ -103,6 +115,8 @@ codes! {
         "The upstream's answer is not valid, so it was not passed on.";
     RESPONSE_TRUNCATED = "upstream_truncated" BAD_GATEWAY false
         "The upstream's answer ended early, so it was not passed on.";
+    ANSWER_NOT_HELD = "answer_not_held" BAD_GATEWAY false
+        "The upstream answered, and the bodies of other requests fill the proxy's memory, so the answer was dropped.";
     RULING_UNWRITABLE = "ruling_unwritable" INTERNAL_SERVER_ERROR false
         "A verdict could not be written into the message, so it was not passed on.";
     RESPONSE_NOT_RECORDED = "response_not_recorded" BAD_GATEWAY false
@@ -170,6 +184,8 @@ pub(super) fn request_body(error: &BodyError) -> Refused {
         BodyError::TooLarge(limit) => {
             BODY_TOO_LARGE.saying(format!("The request's body is above {limit} bytes."))
         }
+        BodyError::Expands => BODY_EXPANDS.refusal(),
+        BodyError::NoMemory => MEMORY_EXHAUSTED.refusal(),
         BodyError::UnknownEncoding => ENCODING_UNKNOWN.refusal(),
         BodyError::BadEncoding => ENCODING_INVALID.refusal(),
         BodyError::Idle(_) => BODY_STALLED.refusal(),

@@ -114,7 +114,7 @@ impl Driver {
     async fn resolve(&mut self, items: Vec<Located>) -> Result<Vec<Bytes>, Refused> {
         let mut judged = self
             .transit
-            .judge(Leg::ToAgent, items)
+            .judge(Leg::ToAgent, items, self.reader.together())
             .await
             .map_err(|undecided| refuse::undecided_response(&undecided))?;
         self.judged += judged.bytes;
@@ -148,14 +148,24 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        let rest = self.seen.saturating_sub(self.judged);
-        self.transit.unscanned(self.rest, rest);
+        let unjudged = self.reader.unjudged();
+        self.transit
+            .rest(self.rest, self.seen, self.judged, &unjudged);
     }
 }
 
 /// A body that cannot be read, as the agent is told.
 pub(super) fn unread(transit: &Transit, error: &BodyError) -> Refused {
     let (fault, code) = match error {
+        BodyError::NoMemory => {
+            tracing::warn!("an answer was dropped: `limits.memory` is used up");
+            return refuse::ANSWER_NOT_HELD.refusal();
+        }
+        BodyError::Expands => {
+            transit.fault(UpstreamFault::TooLarge, error);
+            return refuse::RESPONSE_TOO_LARGE
+                .saying("The upstream's answer grows too much when decoded.");
+        }
         BodyError::TooLarge(_) => (UpstreamFault::TooLarge, &refuse::RESPONSE_TOO_LARGE),
         BodyError::UnknownEncoding | BodyError::BadEncoding => {
             (UpstreamFault::Encoding, &refuse::RESPONSE_UNREADABLE)

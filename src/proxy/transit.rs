@@ -9,8 +9,10 @@ use crate::guard::{Decision, Guard};
 use crate::item::{Exchange, Item, Leg, Located, RouteKind};
 use crate::metrics::{Metrics, Unscanned, UpstreamFault};
 use crate::principal::Session;
+use crate::protocols::Unjudged;
 use crate::settings::Settings;
 use crate::verdict::{Mode, Undecided};
+use crate::wire::budget::Budget;
 
 pub(super) struct Transit {
     pub(super) guard: Arc<Guard>,
@@ -18,6 +20,7 @@ pub(super) struct Transit {
     pub(super) settings: Arc<Settings>,
     pub(super) entry: Arc<Entry>,
     pub(super) session: Arc<Session>,
+    pub(super) memory: Budget,
 }
 
 /// What the guard said, and how many bytes of text it was about.
@@ -28,7 +31,13 @@ pub(super) struct Judged {
 
 impl Transit {
     /// Has the items judged and counts their texts.
-    pub(super) async fn judge(&self, leg: Leg, items: Vec<Located>) -> Result<Judged, Undecided> {
+    /// From the item `together` on calls stand or fall together.
+    pub(super) async fn judge(
+        &self,
+        leg: Leg,
+        items: Vec<Located>,
+        together: Option<usize>,
+    ) -> Result<Judged, Undecided> {
         let route = &self.entry.route;
         let exchange = Exchange {
             leg,
@@ -38,7 +47,7 @@ impl Transit {
             session: Arc::clone(&self.session),
             items,
         };
-        let decision = self.guard.decide(&exchange).await?;
+        let decision = self.guard.decide_together(&exchange, together).await?;
         let (mut scanned, mut unscanned) = (0, 0);
         for (located, ruling) in exchange.items.iter().zip(&decision.rulings) {
             let judged = ruling.opinions.iter().any(|o| o.mode != Mode::Off);
@@ -61,6 +70,14 @@ impl Transit {
             self.metrics
                 .unscanned(&self.entry.route.name, reason, bytes);
         }
+    }
+
+    /// Counts what of a body's bytes was not judged: what the adapter knows by its reason, all else as `rest`.
+    pub(super) fn rest(&self, rest: Unscanned, body: usize, judged: usize, unjudged: &Unjudged) {
+        for (reason, bytes) in unjudged.iter() {
+            self.unscanned(reason, bytes);
+        }
+        self.unscanned(rest, body.saturating_sub(judged + unjudged.total()));
     }
 
     /// Logs and counts what an upstream did wrong.

@@ -31,7 +31,7 @@ impl Observer for Journal {
 fn record(exchange: &Exchange, item: &Item, ruling: &Ruling) {
     let (kind, tool) = named(item);
     let tool: String = tool
-        .map(|tool| tool.as_str().chars().take(NAME).collect())
+        .map(|tool| tool.chars().take(NAME).collect())
         .unwrap_or_default();
     let ticket = match &ruling.verdict {
         Verdict::Hold(hold) => hold.ticket.as_ref().map(ToString::to_string),
@@ -88,13 +88,14 @@ fn line(
     );
 }
 
-fn named(item: &Item) -> (&'static str, Option<&ToolName>) {
+fn named<'i>(item: &'i Item) -> (&'static str, Option<&'i str>) {
+    let tool = |tool: &'i ToolName| Some(tool.as_str());
     match item {
-        Item::Definition(definition) => ("definition", Some(&definition.tool)),
-        Item::ToolOutput(output) => ("tool_output", output.tool.as_ref()),
-        Item::ToolCall(call) => ("call", Some(&call.tool)),
-        Item::Unreadable(call) => ("call", Some(&call.tool)),
-        Item::ProviderTool(_) => ("provider_tool", None),
+        Item::Definition(definition) => ("definition", tool(&definition.tool)),
+        Item::ToolOutput(output) => ("tool_output", output.tool.as_ref().and_then(tool)),
+        Item::ToolCall(call) => ("call", tool(&call.tool)),
+        Item::Unreadable(call) => ("call", tool(&call.tool)),
+        Item::ProviderTool(tool) => ("provider_tool", Some(&*tool.kind)),
         Item::ModelText(_) => ("model_text", None),
         Item::Egress(_) => ("egress", None),
     }

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::control::approvals;
 use crate::control::health::{self, Operations, Readiness};
+use crate::coverage;
 use crate::guard::{Guard, Observer, Parts};
 use crate::metrics::Metrics;
 use crate::policy::Policy;
@@ -122,10 +123,11 @@ pub fn open_stores(settings: &Settings) -> Result<Stores, Problems> {
     Ok(stores)
 }
 
-/// Starts serving: binds every listener, builds the guard, then is ready.
+/// Starts serving: proves that every route is guarded, binds every listener, builds the guard, then is ready.
 ///
 /// # Errors
-/// An address that cannot be bound, a layer that cannot run, a route or upstream that cannot work: all of them at once.
+/// An address that cannot be bound, a layer that cannot run, a route or upstream that cannot work, or a route on which
+/// content passes unjudged that should be judged.
 pub async fn start(
     settings: Arc<Settings>,
     policy: Arc<Policy>,
@@ -192,10 +194,10 @@ pub async fn start_watched(
     })
 }
 
-/// The proxy as it is run for real: its decisions are counted and logged, then told to `observers`.
+/// The proxy as it is run for real: proved to guard every route, its decisions counted and logged, then told to `observers`.
 ///
 /// # Errors
-/// A layer that cannot run, or a route that cannot work.
+/// A layer that cannot run, a route that cannot work, or one on which content passes unjudged that should be judged.
 pub(crate) fn proxy<U: Upstream>(
     settings: &Arc<Settings>,
     policy: &Arc<Policy>,
@@ -203,6 +205,8 @@ pub(crate) fn proxy<U: Upstream>(
     mut observers: Vec<Arc<dyn Observer>>,
     upstream: U,
 ) -> Result<(ProxyService<U>, Arc<Metrics>), Problems> {
+    // A route that lets content past the guard must never take a request.
+    coverage::prove(settings)?;
     let metrics = Metrics::new();
     observers.splice(
         0..0,

@@ -39,7 +39,7 @@ pub struct Settings {
     pub timeouts: Timeouts,
 }
 
-/// Addresses to listen on. No two may be equal.
+/// Addresses to listen on, no two equal, and who is let in at the agents' one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listen {
     /// Agents: the proxy.
@@ -48,6 +48,42 @@ pub struct Listen {
     pub approvers: Option<SocketAddr>,
     /// Operations: health and metrics.
     pub operations: SocketAddr,
+    /// Names that an agent's `Host` may have, in lower case; IP addresses are always taken. `None`: `localhost` alone where
+    /// the agents' address is a loopback one, else any.
+    pub hosts: Option<Vec<String>>,
+    /// Origins that an agent's `Origin` may be, in lower case. `None`: those on one of `hosts`, and on a loopback address
+    /// where the agents' address is one.
+    pub origins: Option<Vec<String>>,
+    /// TLS at the agents' listener, with HTTP/2 by ALPN. `None`: plain text.
+    pub tls: Option<ListenTls>,
+    /// Whether agents may begin with HTTP/2 where there is no TLS.
+    pub h2c: bool,
+}
+
+impl Listen {
+    /// Plain HTTP/1.1 at `agents`, with the default hosts, and no approvers.
+    pub const fn plain(agents: SocketAddr, operations: SocketAddr) -> Self {
+        Self {
+            agents,
+            approvers: None,
+            operations,
+            hosts: None,
+            origins: None,
+            tls: None,
+            h2c: false,
+        }
+    }
+}
+
+/// Files of the agents' listener, all PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenTls {
+    /// Its certificate, then those that lead to a root.
+    pub certificate: PathBuf,
+    /// The certificate's private key.
+    pub key: PathBuf,
+    /// Authorities of client certificates; with them every client must show one.
+    pub client_ca: Option<PathBuf>,
 }
 
 /// A backend.
@@ -60,6 +96,8 @@ pub struct Upstream {
     /// A header that the proxy sets, such as `authorization`, with a value read from the environment.
     /// Where set, the agent's own header of that name is dropped.
     pub credential: Option<(HeaderName, Secret)>,
+    /// PEM file of the certificate authorities that are trusted for it, in place of the public ones.
+    pub ca: Option<PathBuf>,
 }
 
 impl std::fmt::Debug for Upstream {
@@ -138,6 +176,8 @@ pub struct Untrusted {
 /// What is special about a route to an MCP server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct McpRoute {
+    /// Tools whose calls execute here: a model's proposal of one is settled on this route. Others may come as well.
+    pub tools: Vec<ToolName>,
     /// Calls that carry another call.
     pub wrapped: Vec<Wrapped>,
 }
@@ -238,6 +278,8 @@ pub struct Limits {
     pub held: usize,
     /// Requests at once; 503 above.
     pub concurrency: usize,
+    /// Bodies of all requests together that are held in memory, requests and answers; 503 above.
+    pub memory: usize,
 }
 
 impl Default for Limits {
@@ -247,6 +289,7 @@ impl Default for Limits {
             response_body: 32 << 20,
             held: 1 << 20,
             concurrency: 1024,
+            memory: 1 << 30,
         }
     }
 }
@@ -256,9 +299,11 @@ impl Default for Limits {
 pub struct Timeouts {
     /// To connect to an upstream.
     pub connect: Duration,
+    /// Between two pieces of a request's body.
+    pub request_idle: Duration,
     /// To the first byte of the upstream's answer.
     pub first_byte: Duration,
-    /// Between two pieces of a body or stream.
+    /// Between two pieces of an answer's body or stream.
     pub idle: Duration,
     /// After so much silence an event stream to the agent gets a sign of life.
     pub keep_alive: Duration,
@@ -270,6 +315,7 @@ impl Default for Timeouts {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(10),
+            request_idle: Duration::from_secs(30),
             first_byte: Duration::from_mins(10),
             idle: Duration::from_mins(5),
             keep_alive: Duration::from_secs(15),

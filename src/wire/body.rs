@@ -13,12 +13,18 @@ use http::{HeaderMap, header};
 use http_body::Body;
 use http_body_util::BodyExt;
 
+use super::budget::Budget;
+
 /// Most encodings that may be chained.
 const MOST_ENCODINGS: usize = 2;
 /// Largest window of a zstd frame, as a power of two: 8 MiB (RFC 9659).
 const ZSTD_WINDOW_LOG: u32 = 23;
 /// Decoded at once.
 const SCRATCH: usize = 16 << 10;
+/// How many times its encoded size a body may grow to. What people and programs write stays well below.
+const MOST_GROWTH: usize = 128;
+/// Up to here growth is not looked at: a short body of spaces is no bomb.
+const GROWS_FREELY: usize = 1 << 20;
 
 /// Why a body cannot be read. Never holds text of the body.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,6 +32,12 @@ pub enum BodyError {
     /// Above the limit, encoded or decoded.
     #[error("the body is larger than {0} bytes")]
     TooLarge(usize),
+    /// A bomb: it grows beyond what text does.
+    #[error("the body grows more than {MOST_GROWTH}-fold when decoded")]
+    Expands,
+    /// The bodies of all requests together fill their budget.
+    #[error("no memory is left for the body")]
+    NoMemory,
     /// An encoding that is not read here, or too many.
     #[error("the content encoding is not one of gzip, deflate, br, zstd, at most two of them")]
     UnknownEncoding,
@@ -85,7 +97,13 @@ impl Encodings {
 }
 
 /// Decodes piece by piece.
-pub struct Decoder(Vec<Stage>);
+pub struct Decoder {
+    stages: Vec<Stage>,
+    /// Encoded bytes so far.
+    came: usize,
+    /// Decoded bytes so far, the most of any stage.
+    grown: usize,
+}
 
 struct Stage {
     encoding: Encoding,
@@ -98,18 +116,35 @@ impl Decoder {
     /// A decoder for a body in these encodings.
     pub fn new(encodings: &Encodings) -> Self {
         // The encoding applied last is taken off first.
-        Self(encodings.0.iter().rev().copied().map(Stage::new).collect())
+        Self {
+            stages: encodings.0.iter().rev().copied().map(Stage::new).collect(),
+            came: 0,
+            grown: 0,
+        }
     }
 
     /// Takes a piece and gives everything that it holds, at most `room` bytes, and about as many between two encodings.
     ///
     /// # Errors
-    /// [`BodyError::TooLarge`], [`BodyError::BadEncoding`].
+    /// [`BodyError::TooLarge`], [`BodyError::Expands`], [`BodyError::BadEncoding`].
     pub fn push(&mut self, piece: Bytes, room: usize) -> Result<Bytes, BodyError> {
         let mut bytes = piece;
-        for stage in &mut self.0 {
-            // The end of an inner encoding takes room that the plain bytes have no more.
-            bytes = stage.push(&bytes, room.saturating_add(SCRATCH))?;
+        self.came = self.came.saturating_add(bytes.len());
+        let most = self.came.saturating_mul(MOST_GROWTH).max(GROWS_FREELY);
+        let growth = most.saturating_sub(self.grown);
+        // The end of an inner encoding takes room that the plain bytes have no more.
+        let bound = room.min(growth).saturating_add(SCRATCH);
+        let mut grown = 0;
+        for stage in &mut self.stages {
+            bytes = stage.push(&bytes, bound).map_err(|error| match error {
+                BodyError::TooLarge(_) if growth < room => BodyError::Expands,
+                other => other,
+            })?;
+            grown = grown.max(bytes.len());
+        }
+        self.grown = self.grown.saturating_add(grown);
+        if self.grown > most {
+            return Err(BodyError::Expands);
         }
         if bytes.len() > room {
             return Err(BodyError::TooLarge(room));
@@ -122,7 +157,7 @@ impl Decoder {
     /// # Errors
     /// [`BodyError::BadEncoding`] where its encoding has not.
     pub fn finish(&self) -> Result<(), BodyError> {
-        let whole = self.0.iter().all(|stage| stage.ended || !stage.begun);
+        let whole = self.stages.iter().all(|stage| stage.ended || !stage.begun);
         whole.then_some(()).ok_or(BodyError::BadEncoding)
     }
 }
@@ -236,7 +271,7 @@ where
     let _ = tokio::time::timeout(wait, drain).await;
 }
 
-/// The whole body, decoded: at most `limit` bytes as sent and as decoded.
+/// The whole body, decoded: at most `limit` bytes as sent and as decoded. Its bytes hold their share of `budget`.
 ///
 /// # Errors
 /// Every [`BodyError`] but [`BodyError::UnknownEncoding`].
@@ -245,6 +280,7 @@ pub async fn read<B>(
     encodings: &Encodings,
     limit: usize,
     idle: Duration,
+    budget: &Budget,
 ) -> Result<Bytes, BodyError>
 where
     B: Body<Data = Bytes> + Unpin,
@@ -255,6 +291,7 @@ where
         return Err(BodyError::TooLarge(limit));
     }
     let mut decoder = Decoder::new(encodings);
+    let mut share = budget.share();
     let mut encoded = 0;
     let mut first = Bytes::new();
     let mut whole = BytesMut::new();
@@ -268,6 +305,9 @@ where
             BodyError::TooLarge(_) => BodyError::TooLarge(limit),
             other => other,
         })?;
+        if !share.grow(plain.len()) {
+            return Err(BodyError::NoMemory);
+        }
         // A body in one piece is not copied.
         if first.is_empty() && whole.is_empty() {
             first = plain;
@@ -280,11 +320,11 @@ where
         whole.extend_from_slice(&plain);
     }
     decoder.finish()?;
-    Ok(if whole.is_empty() {
+    Ok(share.over(if whole.is_empty() {
         first
     } else {
         whole.freeze()
-    })
+    }))
 }
 
 #[cfg(test)]
@@ -320,11 +360,15 @@ mod tests {
         output.written().to_vec()
     }
 
+    fn quick() -> EncoderParams {
+        EncoderParams::default().quality(compression_core::Level::Precise(3))
+    }
+
     fn encode(encoding: &str, plain: &[u8]) -> Vec<u8> {
         match encoding {
             "gzip" => run(GzipEncoder::new(flate2::Compression::new(6).into()), plain),
             "deflate" => run(ZlibEncoder::new(flate2::Compression::new(6).into()), plain),
-            "br" => run(BrotliEncoder::new(EncoderParams::default()), plain),
+            "br" => run(BrotliEncoder::new(quick()), plain),
             "zstd" => run(ZstdEncoder::new(3), plain),
             _ => plain.to_vec(),
         }
@@ -343,7 +387,7 @@ mod tests {
             .enable_time()
             .build()
             .unwrap()
-            .block_on(read(body, encodings, limit, IDLE))
+            .block_on(read(body, encodings, limit, IDLE, &Budget::new(64 << 20)))
     }
 
     proptest! {
@@ -445,6 +489,66 @@ mod tests {
         two.extend(encode("gzip", b"two"));
         let got = decode(&encodings("gzip").unwrap(), std::iter::once(two), 4096).unwrap();
         assert_eq!(&got[..], b"one two");
+    }
+
+    #[test]
+    fn a_bomb_stops_long_before_the_limit() {
+        let zeros = vec![0; 3 << 20];
+        for chain in ["gzip", "deflate", "br", "zstd", "gzip, gzip", "br, zstd"] {
+            let mut sent = zeros.clone();
+            for name in chain.split(", ") {
+                sent = encode(name, &sent);
+            }
+            for size in [100, usize::MAX] {
+                let pieces = sent.chunks(size.min(sent.len())).map(<[u8]>::to_vec);
+                let got = decode(&encodings(chain).unwrap(), pieces, 64 << 20);
+                assert_eq!(got, Err(BodyError::Expands), "{chain}");
+            }
+        }
+        let spaces = vec![b' '; GROWS_FREELY];
+        let sent = encode("br", &spaces);
+        let got = decode(&encodings("br").unwrap(), std::iter::once(sent), 64 << 20);
+        assert!(got.is_ok_and(|got| got == spaces));
+    }
+
+    #[test]
+    fn text_that_packs_well_is_no_bomb() {
+        let row = |row| format!("{{\"row\":{row},\"state\":\"open\",\"note\":null}},");
+        let rows = (0..30_000).map(row).collect::<Vec<_>>().concat();
+        for name in ["gzip", "deflate", "br", "zstd"] {
+            let sent = encode(name, rows.as_bytes());
+            let got = decode(&encodings(name).unwrap(), std::iter::once(sent), 64 << 20);
+            assert!(got.is_ok_and(|got| got == rows), "{name}");
+        }
+    }
+
+    #[test]
+    fn deflate_without_its_wrapper_is_refused() {
+        // RFC 9110 section 8.4.1.2: `deflate` is zlib. Readers that guess disagree.
+        let mut encoder =
+            flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::new(6));
+        std::io::Write::write_all(&mut encoder, b"{\"a\": 1}").unwrap();
+        let sent = encoder.finish().unwrap();
+        let got = decode(&encodings("deflate").unwrap(), std::iter::once(sent), 4096);
+        assert_eq!(got, Err(BodyError::BadEncoding));
+    }
+
+    #[test]
+    fn bodies_share_one_budget() {
+        let budget = Budget::new(3 << 10);
+        let run = |length: usize| {
+            let body = http_body_util::Full::new(Bytes::from(vec![b' '; length]));
+            let plain = Encodings::default();
+            tokio::runtime::Builder::new_current_thread()
+                .enable_time()
+                .build()
+                .unwrap()
+                .block_on(read(body, &plain, 1 << 20, IDLE, &budget))
+        };
+        let first = run(2 << 10).unwrap();
+        assert_eq!(run(2 << 10), Err(BodyError::NoMemory));
+        drop(first);
+        assert_eq!(run(2 << 10).unwrap().len(), 2 << 10);
     }
 
     #[test]

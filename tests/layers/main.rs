@@ -8,6 +8,7 @@
     reason = "a failed set-up is a failed test"
 )]
 
+mod catalog;
 mod egress;
 mod injection;
 mod injection_data;

@@ -53,6 +53,7 @@ pub fn policy() -> Policy {
         lookups: HashMap::new(),
         tools: Vec::new(),
         egress: None,
+        provider_tools: Vec::new(),
         injection: InjectionPolicy {
             default: Thresholds {
                 redact: Some(0.6),
@@ -67,6 +68,7 @@ pub fn tool(id: &str, matcher: ToolMatcher) -> ToolRule {
     ToolRule {
         id: RuleId::from(id),
         matcher,
+        deny: false,
         effect: Effect::Write,
         executes_at: None,
         egress: Vec::new(),

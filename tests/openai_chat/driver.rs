@@ -1,89 +1,19 @@
-//! Runs an adapter without a proxy, and reads what leaves as the official SDKs do.
+//! The adapter under test, and what leaves it as the official SDKs read it.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use bytes::Bytes;
-use holdpoint::guard::Decision;
-use holdpoint::item::{Item, Located};
-use holdpoint::names::RuleId;
-use holdpoint::policy::PolicyHash;
+use holdpoint::protocols::Malformed;
 use holdpoint::protocols::openai_chat::OpenAiChat;
-use holdpoint::protocols::{Frame, Framing, Malformed, Protocol, Request, ResponseReader, Step};
 use holdpoint::settings::{Limits, ModelRoute};
-use holdpoint::verdict::{Finding, LayerId, Reason, Ruling, Verdict};
-use holdpoint::wire::json::{BODY_DEPTH, Document};
 use holdpoint::wire::sse::Decoder;
 use serde_json::Value;
 
-pub const JSON: &str = "application/json";
-pub const EVENTS: &str = "text/event-stream; charset=utf-8";
+pub use crate::adapter::{Decide, EVENTS, JSON, Outcome, decision, deny, finding, request};
 
 pub fn adapter() -> OpenAiChat {
     OpenAiChat::new(&Limits::default(), &ModelRoute::default())
 }
-
-pub fn request(method: &str, path: &str, body: &str) -> Request {
-    let mut builder = http::Request::builder().method(method).uri(path);
-    if !body.is_empty() {
-        builder = builder.header("content-type", JSON);
-    }
-    let body = Bytes::copy_from_slice(body.as_bytes());
-    let json = Document::read(body.clone(), BODY_DEPTH).ok();
-    Request {
-        parts: builder.body(()).unwrap().into_parts().0,
-        body,
-        json,
-    }
-}
-
-pub fn finding(reason: Reason) -> Finding {
-    Finding {
-        layer: LayerId::Ownership,
-        rule: RuleId::from("test"),
-        reason,
-        argument: None,
-        detail: Cow::Borrowed(""),
-    }
-}
-
-pub fn deny(reason: Reason) -> Verdict {
-    Verdict::Deny(finding(reason))
-}
-
-/// As the guard does: what cannot be read is refused, the rest as `judge` says.
-pub fn decision(items: &[Located], judge: &dyn Fn(&Located) -> Verdict) -> Decision {
-    let rulings = items.iter().map(|located| Ruling {
-        place: located.place.clone(),
-        verdict: match &located.item {
-            Item::Unreadable(_) => deny(Reason::ArgumentsUnreadable),
-            _ => judge(located),
-        },
-        opinions: Vec::new(),
-    });
-    Decision {
-        policy: PolicyHash(Arc::from("test")),
-        rulings: rulings.collect(),
-        claims: Vec::new(),
-        receipts: Vec::new(),
-    }
-}
-
-/// What came of a response.
-#[derive(Debug, Default)]
-pub struct Outcome {
-    pub sent: Vec<u8>,
-    pub judged: Vec<Located>,
-}
-
-impl Outcome {
-    pub fn text(&self) -> String {
-        String::from_utf8(self.sent.clone()).unwrap()
-    }
-}
-
-pub type Decide<'a> = &'a dyn Fn(&[Located]) -> Decision;
 
 /// A response that comes in these pieces.
 pub fn respond(
@@ -93,51 +23,8 @@ pub fn respond(
     pieces: &[Bytes],
     decide: Decide<'_>,
 ) -> Result<Outcome, Malformed> {
-    let head = http::Response::builder()
-        .status(status)
-        .header("content-type", content_type)
-        .body(())
-        .unwrap()
-        .into_parts()
-        .0;
-    let mut reader = adapter.response(&request("POST", "/v1/chat/completions", "{}"), &head)?;
-    let mut outcome = Outcome::default();
-    match reader.framing() {
-        Framing::Whole => {
-            let body = Bytes::from(pieces.concat());
-            let step = reader.push(Frame::Whole(body))?;
-            outcome.take(reader.as_mut(), step, decide)?;
-        }
-        Framing::Events => {
-            let mut decoder = Decoder::new(1 << 20);
-            for piece in pieces {
-                for event in decoder.push(piece.clone()).unwrap() {
-                    let step = reader.push(Frame::Event(event))?;
-                    outcome.take(reader.as_mut(), step, decide)?;
-                }
-            }
-        }
-    }
-    let step = reader.finish()?;
-    outcome.take(reader.as_mut(), step, decide)?;
-    Ok(outcome)
-}
-
-impl Outcome {
-    fn take(
-        &mut self,
-        reader: &mut dyn ResponseReader,
-        step: Step,
-        decide: Decide<'_>,
-    ) -> Result<(), Malformed> {
-        self.sent.extend(step.send.concat());
-        if !step.judge.is_empty() {
-            let decision = decide(&step.judge);
-            self.judged.extend(step.judge);
-            self.sent.extend(reader.resolve(&decision)?.concat());
-        }
-        Ok(())
-    }
+    let asked = request("POST", "/v1/chat/completions", "{}");
+    crate::adapter::respond(adapter, &asked, status, content_type, pieces, decide)
 }
 
 /// One choice as a client ends up with it.

@@ -1,6 +1,9 @@
 //! `OpenAI` Chat Completions through the adapter's public face, with a closure in place of the guard.
 
 #[cfg(test)]
+#[path = "../support/adapter.rs"]
+mod adapter;
+#[cfg(test)]
 mod driver;
 #[cfg(test)]
 mod parity;

@@ -186,7 +186,7 @@ async fn a_body_that_is_announced_too_large_is_refused_before_it_is_sent() {
     let mut client = Client::connect(rig.agents()).await;
     client
         .send(
-            "POST /shop/send HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n\
+            "POST /shop/send HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n\
              content-length: 5000\r\nexpect: 100-continue\r\n\r\n",
         )
         .await;
@@ -205,7 +205,7 @@ async fn an_expected_continue_is_given() {
     let mut client = Client::connect(rig.agents()).await;
     client
         .send(
-            "POST /shop/send HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n\
+            "POST /shop/send HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n\
              content-length: 2\r\nexpect: 100-continue\r\n\r\n",
         )
         .await;
@@ -226,7 +226,7 @@ async fn a_request_that_ends_early_is_not_forwarded() {
         let mut client = Client::connect(rig.agents()).await;
         client
             .send(format!(
-                "POST /shop/send HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n{framing}"
+                "POST /shop/send HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n{framing}"
             ))
             .await;
         client.end().await;

@@ -61,7 +61,7 @@ fn stack(
 fn get(target: &str) -> Request<Body> {
     Request::builder()
         .uri(target)
-        .header("host", "in-process")
+        .header("host", "localhost")
         .body(full(""))
         .unwrap()
 }
@@ -70,7 +70,7 @@ fn chat() -> Request<Body> {
     Request::builder()
         .method("POST")
         .uri(CHAT)
-        .header("host", "in-process")
+        .header("host", "localhost")
         .header("content-type", "application/json")
         .body(full(ASK))
         .unwrap()

@@ -176,7 +176,7 @@ pub fn request(
     body: impl AsRef<[u8]>,
 ) -> Vec<u8> {
     let body = body.as_ref();
-    let mut head = format!("{method} {target} HTTP/1.1\r\nhost: proxy.test\r\n");
+    let mut head = format!("{method} {target} HTTP/1.1\r\nhost: localhost\r\n");
     if !body.is_empty() {
         let _ = write!(head, "content-length: {}\r\n", body.len());
         if !headers.iter().any(|(name, _)| *name == "content-type") {

@@ -60,6 +60,7 @@ fn rule(index: usize, tool: &str, ticket: Option<TicketRule>) -> ToolRule {
     ToolRule {
         id: RuleId::new(format!("tools[{index}]")),
         matcher: ToolMatcher::Exact(ToolName::from(tool)),
+        deny: false,
         effect: Effect::Write,
         executes_at: None,
         egress: Vec::new(),
@@ -107,6 +108,7 @@ pub fn policy() -> Policy {
             elsewhere,
         ],
         egress: None,
+        provider_tools: Vec::new(),
         injection: InjectionPolicy {
             default: Thresholds {
                 redact: None,

@@ -301,7 +301,7 @@ impl Agent<'_> {
         body: Bytes,
     ) -> Result<(http::response::Parts, Bytes), String> {
         let request = Request::post(path)
-            .header(header::HOST, "eval.invalid")
+            .header(header::HOST, "localhost")
             .header(header::CONTENT_TYPE, "application/json")
             .header(SESSION, self.session)
             .body(full(body))

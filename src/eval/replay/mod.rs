@@ -346,6 +346,7 @@ fn settings(tools: &HashMap<String, RouteName>, principals: Principals) -> Setti
         name: UpstreamName::from(name),
         url: Uri::from_static("http://eval.invalid"),
         credential: None,
+        ca: None,
     };
     let upstreams = [MODEL, WORLD].map(|name| (UpstreamName::from(name), upstream(name)));
     let names: std::collections::BTreeSet<_> = tools.values().cloned().collect();
@@ -367,11 +368,7 @@ fn settings(tools: &HashMap<String, RouteName>, principals: Principals) -> Setti
     };
     Settings {
         // Nothing listens: the service is called in process.
-        listen: Listen {
-            agents: loopback(0),
-            approvers: None,
-            operations: loopback(0),
-        },
+        listen: Listen::plain(loopback(0), loopback(0)),
         policy: std::path::PathBuf::new(),
         upstreams: upstreams.into(),
         routes: std::iter::once(model).chain(tool_routes).collect(),

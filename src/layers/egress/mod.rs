@@ -7,6 +7,7 @@
 
 mod find;
 mod hosts;
+mod place;
 mod target;
 
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use futures_util::future::BoxFuture;
 
 pub use find::{Found, find};
 pub use hosts::Hosts;
+pub use place::Location;
 use serde_json::Value;
 pub use target::{Host, Refusal, Target, read, read_authority, read_domain};
 

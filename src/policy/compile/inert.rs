@@ -33,7 +33,8 @@ pub(super) fn warn(root: &Field<'_>, policy: &Policy) {
     }
 }
 
-const SECTIONS: [(&str, LayerId); 4] = [
+const SECTIONS: [(&str, LayerId); 5] = [
+    ("deny", LayerId::Catalog),
     ("egress", LayerId::Egress),
     ("recipients", LayerId::Recipients),
     ("ownership", LayerId::Ownership),
@@ -49,6 +50,7 @@ fn sections_of_layers_that_are_off(root: &Field<'_>, policy: &Policy) {
         );
     };
     for (key, layer) in [
+        ("provider_tools", LayerId::Catalog),
         ("egress", LayerId::Egress),
         ("injection", LayerId::Injection),
     ] {
@@ -141,7 +143,9 @@ fn holds_without_tickets(root: &Field<'_>, policy: &Policy) {
     for rule in rules(root) {
         for (key, layer) in SECTIONS {
             let enforced = policy.modes.of(layer) == Mode::Enforce;
-            let section = rule.peek(key).filter(|_| enforced && key != "ticket");
+            let section = rule
+                .peek(key)
+                .filter(|_| enforced && !matches!(key, "ticket" | "deny"));
             for entry in section
                 .and_then(|section| section.list())
                 .unwrap_or_default()

@@ -4,6 +4,7 @@ mod inert;
 mod injection;
 mod lists;
 mod matcher;
+mod provider_tools;
 mod tools;
 
 use std::collections::HashMap;
@@ -19,7 +20,7 @@ use crate::source::{self, Field, Fields, Problems, Reader, Tree};
 use crate::verdict::{LayerId, Mode};
 
 /// Layers that a policy must name and that this version does not have.
-const UNBUILT: [LayerId; 2] = [LayerId::Catalog, LayerId::Identity];
+const UNBUILT: [LayerId; 1] = [LayerId::Identity];
 
 /// The version of the format.
 const VERSION: i64 = 1;
@@ -95,6 +96,10 @@ fn policy(root: &Field<'_>, hash: PolicyHash) -> Option<Policy> {
         Some(field) => tools::egress_for_all(field, &names).map(Some),
         None => Some(None),
     };
+    let provider_tools = fields.optional("provider_tools").map_or_else(
+        || Some(Vec::new()),
+        |field| provider_tools::provider_tools(&field),
+    );
     let injection = match fields.optional("injection") {
         Some(field) => injection::injection(&field),
         None => Some(injection::none()),
@@ -107,6 +112,7 @@ fn policy(root: &Field<'_>, hash: PolicyHash) -> Option<Policy> {
         lookups: whole(lookups)?,
         tools: tools?,
         egress: egress?,
+        provider_tools: provider_tools?,
         injection: injection?,
     };
     inert::warn(root, &policy);

@@ -100,6 +100,10 @@ fn tool_rule(field: &Field<'_>, names: &Names<'_>, order: &mut Order) -> Option<
     if let (Some(matcher), Some(tool)) = (&matcher, &tool) {
         order.add(matcher, tool);
     }
+    let deny = match fields.optional("deny") {
+        Some(deny) => deny_alone(field, &deny),
+        None => Some(false),
+    };
     let effect = match fields.optional("effect") {
         Some(field) => field.choice(&[("read", Effect::Read), ("write", Effect::Write)]),
         None => Some(Effect::default()),
@@ -118,6 +122,7 @@ fn tool_rule(field: &Field<'_>, names: &Names<'_>, order: &mut Order) -> Option<
     Some(ToolRule {
         id: id(field),
         matcher: matcher?,
+        deny: deny?,
         effect: effect?,
         executes_at: executes_at?,
         egress: egress?,
@@ -125,6 +130,34 @@ fn tool_rule(field: &Field<'_>, names: &Names<'_>, order: &mut Order) -> Option<
         ownership: ownership?,
         ticket: ticket?,
     })
+}
+
+/// `deny: true`, with nothing else in the rule: what nobody may call has no other property.
+fn deny_alone(rule: &Field<'_>, field: &Field<'_>) -> Option<bool> {
+    if !field.bool()? {
+        field.error(
+            "`deny: false` says nothing",
+            "remove it: a tool is denied only by `deny: true`",
+        );
+        return None;
+    }
+    let others = [
+        "effect",
+        "executes_at",
+        "egress",
+        "recipients",
+        "ownership",
+        "ticket",
+    ];
+    for (key, _) in rule.entries().unwrap_or_default() {
+        if others.contains(&key.text()) {
+            key.error(
+                format!("`{}` has no meaning beside `deny: true`", key.text()),
+                "remove one of the two: nobody may call a denied tool",
+            );
+        }
+    }
+    Some(true)
 }
 
 fn executes_at(field: &Field<'_>) -> Option<ExecutesAt> {

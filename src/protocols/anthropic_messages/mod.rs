@@ -1,34 +1,62 @@
-//! Anthropic Messages.
+//! Anthropic Messages, in both of its versions: `2023-06-01` and `2026-10-21`.
+//!
+//! Requests: whatever a tool, a document or a server gave is found at any depth and edited in place; tools that the provider
+//! runs by itself are items too. Responses, whole or streamed: text goes through at once, a call is held until its block
+//! ends and is judged, and leaves in one canonical form. Calls behind signed reasoning stand or fall together: the provider
+//! takes such a turn back only as it was.
+
+mod blocks;
+mod call;
+mod events;
+mod read;
+mod render;
+mod seal;
+mod stream;
+mod tools;
+mod whole;
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::response;
 
+use super::passed::Passed;
+use super::strict::{invalid_response, media_type};
 use super::{Malformed, Protocol, Refusal, Request, ResponseReader, Written};
 use crate::guard::Decision;
 use crate::item::{Located, RouteKind};
-use crate::settings::{Limits, ModelRoute};
+use crate::settings::{Limits, ModelRoute, Untrusted, Wrapped};
 
 /// The adapter.
 #[derive(Clone, Debug)]
 pub struct AnthropicMessages {
+    untrusted: Untrusted,
+    reply: Reply,
+}
+
+/// How responses are read.
+#[derive(Clone, Debug)]
+struct Reply {
+    /// Most bytes of all calls that wait for their ruling, and of what waits behind them.
     held: usize,
-    route: ModelRoute,
+    /// Whether a blocked call leaves a note.
+    note: bool,
+    /// Calls that carry another call.
+    wrapped: Arc<[Wrapped]>,
 }
 
 impl AnthropicMessages {
-    /// An adapter that holds back at most `limits.held` bytes.
+    /// An adapter that holds back at most `limits.held` bytes of calls, and with `route.note` leaves fixed words as a text
+    /// block in place of a blocked call.
     pub fn new(limits: &Limits, route: &ModelRoute) -> Self {
         Self {
-            held: limits.held,
-            route: route.clone(),
+            untrusted: route.untrusted.clone(),
+            reply: Reply {
+                held: limits.held,
+                note: route.note,
+                wrapped: route.wrapped.clone().into(),
+            },
         }
-    }
-}
-
-fn unknown() -> Malformed {
-    Malformed {
-        code: "endpoint_unknown",
-        message: "this build does not read this endpoint".to_owned(),
     }
 }
 
@@ -41,24 +69,34 @@ impl Protocol for AnthropicMessages {
         RouteKind::Model
     }
 
-    fn read(&self, _request: &Request) -> Result<Vec<Located>, Malformed> {
-        let _ = (self.held, &self.route);
-        Err(unknown())
+    fn read(&self, request: &Request) -> Result<Vec<Located>, Malformed> {
+        read::items(request, &self.untrusted)
     }
 
-    fn write(&self, _request: Request, _decision: &Decision) -> Result<Written, Malformed> {
-        Err(unknown())
+    fn write(&self, request: Request, decision: &Decision) -> Result<Written, Malformed> {
+        render::write(request, decision, &self.untrusted)
     }
 
     fn response(
         &self,
-        _request: &Request,
-        _head: &response::Parts,
+        request: &Request,
+        head: &response::Parts,
     ) -> Result<Box<dyn ResponseReader>, Malformed> {
-        Err(unknown())
+        if !head.status.is_success() {
+            return Ok(Box::new(Passed));
+        }
+        let endpoint = read::endpoint(&request.parts)?;
+        let reply = self.reply.clone();
+        match media_type(&head.headers).as_deref() {
+            Some("text/event-stream") => Ok(Box::new(stream::Reader::new(reply))),
+            Some("application/json") => Ok(Box::new(whole::Reader::new(reply, endpoint))),
+            _ => Err(invalid_response(
+                "the upstream's content type is neither JSON nor an event stream",
+            )),
+        }
     }
 
     fn refuse(&self, refusal: &Refusal, _to: Option<&Bytes>) -> http::Response<Bytes> {
-        super::http_tools::problem(refusal)
+        render::refuse(refusal)
     }
 }

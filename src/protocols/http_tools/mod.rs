@@ -3,6 +3,7 @@
 //! What no template matches is refused. The whole call is one item; the answer's texts are items.
 
 mod arguments;
+mod canaries;
 mod problem;
 mod response;
 
@@ -14,6 +15,7 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Uri, header};
 pub use problem::problem;
 
+use super::canary::Canary;
 use super::{Malformed, Protocol, Refusal, Request, ResponseReader, Written, unwritable};
 use crate::guard::Decision;
 use crate::item::{Item, Located, Place, RouteKind, ToolCall};
@@ -210,6 +212,10 @@ impl Protocol for HttpTools {
         let (template, params) = self.find(&request.parts).ok_or_else(unknown)?;
         let tool = Some(self.named_tool(template, &params)?);
         Ok(Box::new(response::Answer::new(tool, media == Media::Json)))
+    }
+
+    fn canaries(&self) -> Vec<Canary> {
+        canaries::canaries(self)
     }
 
     fn refuse(&self, refusal: &Refusal, _to: Option<&Bytes>) -> http::Response<Bytes> {

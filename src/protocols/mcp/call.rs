@@ -7,7 +7,8 @@ use super::message::{AGAIN, Message, document, id_text};
 use crate::item::{Arguments, Item, Located, Place, ToolCall, UnreadableCall};
 use crate::names::ToolName;
 use crate::protocols::strict::{invalid_request, present};
-use crate::protocols::{Malformed, Request, unwritable};
+use crate::protocols::{Malformed, Request, unwritable, wrapped};
+use crate::settings::Wrapped;
 use crate::wire::json::{BODY_DEPTH, Document, Kind, Member, Node};
 use crate::wire::splice::Splice;
 
@@ -141,18 +142,14 @@ fn tool(params: Option<&Node>) -> Result<(&str, &Node), Malformed> {
 
 /// Whether a subscription names something, besides kinds of notifications.
 fn names_any(params: Option<&Node>) -> bool {
-    let text = |node: &Node| {
-        let mut text = String::new();
-        crate::protocols::texts::strings(node, &mut text);
-        matches!(node.kind, Kind::String(_) | Kind::Array(_)) && !text.is_empty()
-    };
-    fn any(node: &Node, text: &dyn Fn(&Node) -> bool) -> bool {
-        text(node) || node.members().iter().any(|member| any(&member.value, text))
-    }
-    let members = params.map_or(&[][..], Node::members).iter();
-    members
-        .filter(|member| !ASIDE.contains(&&*member.key))
-        .any(|member| any(&member.value, &text))
+    let mut members = params.map_or(&[][..], Node::members).iter();
+    members.any(|member| !ASIDE.contains(&&*member.key) && has_text(&member.value))
+}
+
+fn has_text(node: &Node) -> bool {
+    node.as_str().is_some_and(|text| !text.is_empty())
+        || node.elements().iter().any(has_text)
+        || node.members().iter().any(|member| has_text(&member.value))
 }
 
 /// Which request of the server a result answers; `None` for one that says nothing.
@@ -202,14 +199,12 @@ impl Asked<'_> {
         match self.at {
             At::Arguments(params) => {
                 let arguments = present(params, "arguments");
-                match present(params, INPUTS) {
-                    None => arguments.map_or(Bytes::from_static(b"{}"), |node| document.raw(node)),
-                    Some(_) => {
-                        let own = members(document, arguments, |_| true);
-                        object(own.chain(members(document, Some(params), |key| key == INPUTS)))
-                            .into()
-                    }
+                if present(params, INPUTS).is_none() {
+                    return arguments.map_or(Bytes::from_static(b"{}"), |node| document.raw(node));
                 }
+                let own = members(document, arguments, |_| true);
+                let inputs = members(document, Some(params), |key| key == INPUTS);
+                object(own.chain(inputs)).into()
             }
             At::Params(node) => object(members(document, node, |key| !ASIDE.contains(&key))).into(),
             At::Result(node) => {
@@ -228,19 +223,31 @@ impl Asked<'_> {
     }
 
     /// The call as an item. What cannot be read is refused by the guard.
-    pub(super) fn located(&self, request: &Request, document: &Document) -> Located {
+    pub(super) fn located(
+        &self,
+        request: &Request,
+        document: &Document,
+        wrapped: &[Wrapped],
+    ) -> Located {
         let tool = ToolName::from(self.tool);
         let call_id = id_text(document, self.id);
         let header = request.parts.headers.get(AGAIN);
         let again = self.again
             || header.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"true"));
         let item = match Arguments::read(self.arguments(document)) {
-            Ok(args) => Item::ToolCall(ToolCall {
-                tool,
-                args,
-                call_id,
-                again,
-            }),
+            Ok(args) => {
+                let call = ToolCall {
+                    tool,
+                    args,
+                    call_id,
+                    again,
+                };
+                // Only a tool carries other calls.
+                match self.at {
+                    At::Arguments(_) => wrapped::judged(wrapped, call),
+                    _ => Item::ToolCall(call),
+                }
+            }
             Err(error) => Item::Unreadable(UnreadableCall {
                 tool,
                 call_id,
@@ -261,11 +268,23 @@ impl Asked<'_> {
 ///
 /// # Errors
 /// A stored form that does not fit.
-pub(super) fn bound(request: &mut Request, stored: &Bytes) -> Result<(), Malformed> {
+pub(super) fn bound(
+    request: &mut Request,
+    stored: &Bytes,
+    wrapped: &[Wrapped],
+) -> Result<(), Malformed> {
     let old = document(request)?.clone();
     let message = Message::read(&old)?;
     let asked = asked(&message)?.ok_or_else(unwritable)?;
-    let stored = Document::read(stored.clone(), BODY_DEPTH).map_err(|_| unwritable())?;
+    let outer = match asked.at {
+        At::Arguments(_) => {
+            let outer = asked.arguments(&old);
+            wrapped::rewrapped(wrapped, &asked.tool.into(), &outer, stored)
+                .ok_or_else(unwritable)?
+        }
+        _ => stored.clone(),
+    };
+    let stored = Document::read(outer, BODY_DEPTH).map_err(|_| unwritable())?;
     let new = Some(stored.root());
     let mut changed = Vec::new();
     let mut splice = Splice::new(&old);

@@ -203,7 +203,7 @@ impl Protocol for Mcp {
         let sent = self.sent(request)?;
         let located = sent.and_then(|sent| {
             let asked = sent.asked?;
-            Some(asked.located(request, sent.document))
+            Some(asked.located(request, sent.document, &self.route.wrapped))
         });
         Ok(located.into_iter().collect())
     }
@@ -226,7 +226,7 @@ impl Protocol for Mcp {
                 return self.refused(request, refusal, Some(receipt.clone()));
             }
             if let Some((_, claim)) = decision.claims.first() {
-                call::bound(&mut request, claim.arguments())?;
+                call::bound(&mut request, claim.arguments(), &self.route.wrapped)?;
             }
         }
         self.note(&request, None)?;
@@ -253,9 +253,8 @@ impl Protocol for Mcp {
             Media::Events => Body::Events,
             Media::Json if status.is_success() && asked.is_some() => Body::Message,
             Media::Json => Body::Json,
-            Media::Text | Media::Unnamed => Body::Text,
             Media::Other if status.is_success() => Body::Empty,
-            Media::Other => Body::Text,
+            Media::Text | Media::Unnamed | Media::Other => Body::Text,
         };
         let listens = |(_, question): &(_, Question)| &*question.method == "subscriptions/listen";
         Ok(Box::new(Reader::new(Expected {

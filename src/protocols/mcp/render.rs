@@ -8,6 +8,7 @@ use super::answer;
 use crate::guard::Receipt;
 use crate::names::TicketId;
 use crate::protocols::{Refusal, note};
+use crate::verdict::Reason;
 use crate::wire::json::{BODY_DEPTH, Document};
 use crate::wire::media::{Media, media};
 use crate::wire::splice::Splice;
@@ -79,7 +80,7 @@ fn reasons(refusal: &Refusal) -> Map<String, Value> {
             }
         }
     }
-    let retry = refusal.retry || refusal.reason.is_some_and(|reason| reason.retry_can_help());
+    let retry = refusal.retry || refusal.reason.is_some_and(Reason::retry_can_help);
     reasons.insert("retry".to_owned(), retry.into());
     reasons
 }

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::json;
 
-use super::{MAX_CALLS, MAX_CHOICES, ReplyRules, exact_keys, invalid_response, present};
+use super::{MAX_CHOICES, exact_keys, invalid_response, present};
 use crate::item::{Arguments, Item, Located, Place, ToolCall, UnreadableCall};
 use crate::names::ToolName;
 use crate::protocols::Malformed;
-use crate::wire::json::{Document, Kind, Node};
+use crate::protocols::object::Object;
+use crate::protocols::strict::{must_be_object, whole_number};
+use crate::wire::json::{Document, Node};
 
 /// In which form a call is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +69,7 @@ impl<'d> Fragment<'d> {
         must_be_object(node)?;
         exact_keys(node, &["index", "id", "type", "function", "custom"])?;
         let mut fragment = Self {
-            index: index(document, node)?,
+            index: whole_number(document, node, "index")?,
             ..Self::default()
         };
         fragment.id = fragment.string(node, "id");
@@ -254,7 +256,7 @@ impl Call {
             body.text("name", name);
         }
         body.text(form.text_key(), "");
-        body.extras(&self.body_extras);
+        body.raws(&self.body_extras);
         let mut delta = Object::default();
         if form == Form::Legacy {
             delta.raw(form.key(), &body.finish());
@@ -267,7 +269,7 @@ impl Call {
         }
         call.text("type", form.key());
         call.raw(form.key(), &body.finish());
-        call.extras(&self.extras);
+        call.raws(&self.extras);
         delta.raw("tool_calls", &[b"[", &call.finish()[..], b"]"].concat());
         delta.finish()
     }
@@ -286,43 +288,6 @@ impl Call {
     }
 }
 
-/// Writes a JSON object member by member, with raw values where they must stay as they came.
-#[derive(Default)]
-pub(super) struct Object(Vec<u8>);
-
-impl Object {
-    pub fn text(&mut self, key: &str, text: &str) {
-        self.raw(key, &crate::wire::splice::quote(text));
-    }
-
-    pub fn raw(&mut self, key: &str, json: &[u8]) {
-        self.0.push(if self.0.is_empty() { b'{' } else { b',' });
-        self.0.extend_from_slice(&crate::wire::splice::quote(key));
-        self.0.push(b':');
-        self.0.extend_from_slice(json);
-    }
-
-    fn extras(&mut self, extras: &Extras) {
-        for (key, json) in extras {
-            self.raw(key, json);
-        }
-    }
-
-    /// Ends with the start of a last member's value, for the caller to go on.
-    pub fn open(mut self, key: &str, start: &str) -> Vec<u8> {
-        self.raw(key, start.as_bytes());
-        self.0
-    }
-
-    pub fn finish(mut self) -> Vec<u8> {
-        if self.0.is_empty() {
-            self.0.push(b'{');
-        }
-        self.0.push(b'}');
-        self.0
-    }
-}
-
 /// Where one call of a choice has no name, nobody can tell which call the parts belong to: none can be read.
 pub(super) fn fault_nameless<'c>(calls: impl Iterator<Item = &'c mut Call>) {
     let mut calls: Vec<_> = calls.collect();
@@ -333,21 +298,6 @@ pub(super) fn fault_nameless<'c>(calls: impl Iterator<Item = &'c mut Call>) {
     }
 }
 
-/// Refuses a response with more calls, or more bytes of calls, than may be held.
-pub(super) fn check_held(calls: usize, bytes: usize, rules: ReplyRules) -> Result<(), Malformed> {
-    let message = if calls > MAX_CALLS {
-        format!("the response has more than {MAX_CALLS} calls")
-    } else if bytes > rules.held {
-        format!("the response's calls hold more than {} bytes", rules.held)
-    } else {
-        return Ok(());
-    };
-    Err(Malformed {
-        code: "upstream_too_large",
-        message,
-    })
-}
-
 /// The choice's index; its position where it says none.
 pub(super) fn choice_index(
     document: &Document,
@@ -355,46 +305,13 @@ pub(super) fn choice_index(
     position: usize,
 ) -> Result<u64, Malformed> {
     must_be_object(choice)?;
-    let index = index(document, choice)?.unwrap_or(position as u64);
+    let index = whole_number(document, choice, "index")?.unwrap_or(position as u64);
     if index >= MAX_CHOICES {
         return Err(invalid_response(format!(
             "the response has more than {MAX_CHOICES} choices"
         )));
     }
     Ok(index)
-}
-
-/// The array under the key; empty where there is none.
-pub(super) fn array<'d>(object: &'d Node, key: &str) -> Result<&'d [Node], Malformed> {
-    match present(object, key) {
-        None => Ok(&[]),
-        Some(Node {
-            kind: Kind::Array(elements),
-            ..
-        }) => Ok(elements),
-        Some(_) => Err(invalid_response(format!("`{key}` is not an array"))),
-    }
-}
-
-pub(super) fn must_be_object(node: &Node) -> Result<(), Malformed> {
-    match node.kind {
-        Kind::Object(_) => Ok(()),
-        _ => Err(invalid_response(
-            "the response has another value where an object must be",
-        )),
-    }
-}
-
-fn index(document: &Document, node: &Node) -> Result<Option<u64>, Malformed> {
-    let Some(index) = present(node, "index") else {
-        return Ok(None);
-    };
-    let raw = document.raw(index);
-    std::str::from_utf8(&raw)
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .map(Some)
-        .ok_or_else(|| invalid_response("an `index` of the response is not a whole number"))
 }
 
 fn extras(document: &Document, node: &Node, known: &[&str]) -> Extras {

@@ -4,6 +4,7 @@
 //! through at once, a call is held until it is whole and judged, and leaves in one canonical form.
 
 mod call;
+mod canaries;
 mod read;
 mod render;
 mod stream;
@@ -12,6 +13,7 @@ mod whole;
 use bytes::Bytes;
 use http::response;
 
+use super::canary::Canary;
 use super::passed::Passed;
 use super::strict::{
     exact_keys, exact_keys_in_request, invalid_request, invalid_response, media_type, misframed,
@@ -22,15 +24,13 @@ use crate::guard::Decision;
 use crate::item::{Located, RouteKind};
 use crate::settings::{Limits, ModelRoute};
 
-/// Most calls in one response.
-const MAX_CALLS: usize = 128;
-
 /// Most choices in one response: the API's own limit of `n`.
 const MAX_CHOICES: u64 = 128;
 
 /// The adapter.
 #[derive(Clone, Debug)]
 pub struct OpenAiChat {
+    route: ModelRoute,
     rules: ReplyRules,
 }
 
@@ -46,8 +46,9 @@ struct ReplyRules {
 impl OpenAiChat {
     /// An adapter that holds back at most `limits.held` bytes of calls, and with `route.note` leaves fixed words as assistant
     /// text in place of a blocked call.
-    pub const fn new(limits: &Limits, route: &ModelRoute) -> Self {
+    pub fn new(limits: &Limits, route: &ModelRoute) -> Self {
         Self {
+            route: route.clone(),
             rules: ReplyRules {
                 held: limits.held,
                 note: route.note,
@@ -88,6 +89,10 @@ impl Protocol for OpenAiChat {
                 "the upstream's content type is neither JSON nor an event stream",
             )),
         }
+    }
+
+    fn canaries(&self) -> Vec<Canary> {
+        canaries::canaries(&self.route)
     }
 
     fn refuse(&self, refusal: &Refusal, _to: Option<&Bytes>) -> http::Response<Bytes> {

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use http::Method;
 use http::request::Parts;
 
-use super::{exact_keys_in_request as check, invalid_request, media_type, present};
+use super::{exact_keys_in_request as check, invalid_request, present};
 use crate::item::{Located, Place};
 use crate::names::ToolName;
+use crate::protocols::endpoint::{body, is_model_path, no_body};
+use crate::protocols::strict::list;
 use crate::protocols::texts::{Found, Source, Texts};
 use crate::protocols::{Malformed, Request};
 use crate::wire::json::{Kind, Node};
@@ -19,13 +21,7 @@ const TRUSTED_ROLES: [&str; 4] = ["system", "developer", "user", "assistant"];
 /// Every item of a request, in message order.
 pub(super) fn items(request: &Request) -> Result<Vec<Located>, Malformed> {
     if !is_completion(&request.parts)? {
-        if request.body.is_empty() {
-            return Ok(Vec::new());
-        }
-        return Err(Malformed {
-            code: "invalid_request",
-            message: "a GET request must not have a body".to_owned(),
-        });
+        return no_body(request).map(|()| Vec::new());
     }
     Ok(found(body(request)?)?
         .into_iter()
@@ -56,34 +52,6 @@ fn is_completion(parts: &Parts) -> Result<bool, Malformed> {
         });
     }
     Ok(completion)
-}
-
-/// `/models`, or `/models/` and an id, which may have slashes but no segment that a server could resolve to another path.
-fn is_model_path(path: &str) -> bool {
-    let Some(rest) = path.strip_prefix("/models") else {
-        return false;
-    };
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~:@".contains(&b);
-    rest.is_empty()
-        || rest.strip_prefix('/').is_some_and(|id| {
-            id.split('/')
-                .all(|part| part.bytes().all(plain) && !matches!(part, "" | "." | ".."))
-        })
-}
-
-/// The body of a completion request.
-pub(super) fn body(request: &Request) -> Result<&Node, Malformed> {
-    if media_type(&request.parts.headers).as_deref() != Some("application/json") {
-        return Err(Malformed {
-            code: "unsupported_media_type",
-            message: "send the request with content-type: application/json".to_owned(),
-        });
-    }
-    let document = request.json.as_ref().ok_or_else(|| Malformed {
-        code: "invalid_json",
-        message: "the request has no body".to_owned(),
-    })?;
-    Ok(document.root())
 }
 
 /// Every item with its node.
@@ -218,26 +186,5 @@ impl<'d> Finder<'d> {
             self.texts.leaves(&member.value, pointer, source, true);
             pointer.truncate(length);
         }
-    }
-}
-
-/// An array of objects; empty where there is none.
-fn list<'d>(object: &'d Node, pointer: &str, key: &str) -> Result<&'d [Node], Malformed> {
-    let Some(node) = present(object, key) else {
-        return Ok(&[]);
-    };
-    let pointer = format!("{pointer}/{key}");
-    let Kind::Array(elements) = &node.kind else {
-        return Err(invalid_request(&pointer, "must be an array"));
-    };
-    match elements
-        .iter()
-        .position(|element| !matches!(element.kind, Kind::Object(_)))
-    {
-        Some(index) => Err(invalid_request(
-            &format!("{pointer}/{index}"),
-            "must be an object",
-        )),
-        None => Ok(elements),
     }
 }

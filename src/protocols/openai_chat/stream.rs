@@ -5,19 +5,20 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::call::{
-    Call, Form, Fragment, Object, array, check_held, choice_index, fault_nameless, must_be_object,
-};
+use super::call::{Call, Form, Fragment, choice_index, fault_nameless};
 use super::render::names_calls;
 use super::whole::{no_calls_in, pointer};
 use super::{ReplyRules, exact_keys, invalid_response, misframed, present, unwritable};
 use crate::guard::Decision;
 use crate::item::Located;
+use crate::protocols::calls::check_held;
 use crate::protocols::fates::{Fate, fates, notes};
+use crate::protocols::object::Object;
+use crate::protocols::passed::{encoded, passed};
+use crate::protocols::strict::{array, must_be_object};
 use crate::protocols::{Event, Frame, Framing, Malformed, ResponseReader, Step, note};
 use crate::wire::json::{BODY_DEPTH, Document, Node};
 use crate::wire::splice::Splice;
-use crate::wire::sse::encode;
 
 /// Members of a chunk that every chunk of a stream repeats, and so do those that are made here.
 const REPEATED: [&str; 7] = [
@@ -111,7 +112,11 @@ impl Reader {
             }
         }
         let held = self.choices.values().flat_map(|choice| &choice.held);
-        check_held(self.calls, held.map(|h| h.call.size()).sum(), self.rules)?;
+        check_held(
+            self.calls,
+            held.map(|h| h.call.size()).sum(),
+            self.rules.held,
+        )?;
         if present(root, "error").is_some() {
             self.state = State::Over;
             self.choices.clear();
@@ -461,15 +466,4 @@ fn is_only_calls(choice: &Node) -> bool {
             .all(|member| CALLS.contains(&&*member.key) || member.value.is_null()),
         _ => member.value.is_null(),
     })
-}
-
-fn passed(event: Event) -> Result<Step, Malformed> {
-    Ok(Step {
-        send: vec![encoded(event)?],
-        judge: Vec::new(),
-    })
-}
-
-fn encoded(event: Event) -> Result<Bytes, Malformed> {
-    encode(event).map_err(|error| invalid_response(error.to_string()))
 }

@@ -2,13 +2,13 @@
 
 use bytes::Bytes;
 
-use super::call::{
-    Call, Form, Fragment, array, check_held, choice_index, fault_nameless, must_be_object,
-};
+use super::call::{Call, Form, Fragment, choice_index, fault_nameless};
 use super::render::names_calls;
 use super::{ReplyRules, exact_keys, invalid_response, misframed, present, unwritable};
 use crate::guard::Decision;
+use crate::protocols::calls::check_held;
 use crate::protocols::fates::{Fate, fates, notes};
+use crate::protocols::strict::{array, must_be_object};
 use crate::protocols::{Frame, Framing, Malformed, ResponseReader, Step, note};
 use crate::wire::json::{BODY_DEPTH, Document, Node};
 use crate::wire::splice::{Splice, quote};
@@ -45,7 +45,7 @@ impl ResponseReader for Reader {
         check_held(
             calls().count(),
             calls().map(|p| p.call.size()).sum(),
-            self.rules,
+            self.rules.held,
         )?;
         let judge: Vec<_> = choices
             .iter()

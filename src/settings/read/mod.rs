@@ -1,24 +1,23 @@
 //! Settings from a file, the environment and flags: merged by `config`, then read once, every problem at its place.
 
 mod layers;
+mod listen;
 mod people;
 mod routes;
 mod secrets;
 mod upstreams;
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use self::secrets::Secrets;
 use super::{
-    Limits, Listen, Route, RouteProtocol, SessionSource, Settings, SqlStore, TicketSettings,
-    Timeouts,
+    Limits, Route, RouteProtocol, SessionSource, Settings, SqlStore, TicketSettings, Timeouts,
 };
 use crate::guard::Venues;
-use crate::names::StoreName;
-use crate::source::{self, Field, Fields, Problems, Reader, Tree};
+use crate::names::{StoreName, ToolName};
+use crate::source::{self, Field, Problems, Reader, Tree};
 
 /// How long a receipt is given back where the config does not say.
 const REPLAY_WINDOW: Duration = Duration::from_hours(24);
@@ -107,13 +106,11 @@ impl Reading<'_> {
         let approvers = fields.optional_or("approvers", Vec::new(), |field| {
             people::approvers(field, &self.secrets)
         });
-        let listen = listen(
-            &mut fields,
-            approvers.as_ref().is_some_and(|a| !a.is_empty()),
-        );
+        let with_approvers = approvers.as_ref().is_some_and(|a| !a.is_empty());
+        let listen = self.listen(&mut fields, with_approvers);
         let upstreams = fields
             .required("upstreams")
-            .and_then(|field| upstreams::upstreams(&field, &self.secrets));
+            .and_then(|field| self.upstreams(&field));
         let routes = fields
             .required("routes")
             .and_then(|field| routes::routes(&field, root.peek("upstreams").as_ref()));
@@ -209,89 +206,6 @@ fn is_lower(name: &str) -> bool {
     !name.contains(|c: char| c.is_ascii_uppercase())
 }
 
-fn listen(fields: &mut Fields<'_>, approvers: bool) -> Option<Listen> {
-    let default = |port| SocketAddr::from(([127, 0, 0, 1], port));
-    let field = fields.optional("listen");
-    let mut inner = match &field {
-        Some(field) => Some(field.map()?),
-        None => None,
-    };
-    let mut read = |key| inner.as_mut().and_then(|fields| fields.optional(key));
-    let (agents, with_approvers, operations) =
-        (read("agents"), read("approvers"), read("operations"));
-    if let (Some(field), false) = (&with_approvers, approvers) {
-        field.error(
-            "there is a listener for approvers and nobody who may use it",
-            "add `approvers`, or remove `listen.approvers`",
-        );
-    }
-    let fields = [agents, with_approvers, operations];
-    let [agents, for_approvers, operations] = &fields;
-    let or = |field: &Option<Field<'_>>, port| match field {
-        Some(field) => address(field),
-        None => Some(default(port)),
-    };
-    let agents = or(agents, 8080);
-    let for_approvers = match (for_approvers, approvers) {
-        (None, false) => Some(None),
-        (field, _) => or(field, 8081).map(Some),
-    };
-    let operations = or(operations, 9090);
-    let listen = Listen {
-        agents: agents?,
-        approvers: for_approvers?,
-        operations: operations?,
-    };
-    distinct(&listen, &fields)
-}
-
-fn address(field: &Field<'_>) -> Option<SocketAddr> {
-    let text = field.text()?;
-    let address = text.parse().ok();
-    if address.is_none() {
-        let port = text.trim_start_matches(':');
-        let help = match (text.rsplit_once(':'), port.parse::<u16>()) {
-            (_, Ok(port)) => format!("write an address too: `127.0.0.1:{port}`"),
-            (Some(("localhost", port)), _) => format!("write `127.0.0.1:{port}`"),
-            _ => "write ADDRESS:PORT, such as `127.0.0.1:8080` or `[::]:8080`".to_owned(),
-        };
-        field.error(format!("`{text}` is not an address to listen on"), help);
-    }
-    address
-}
-
-/// Agents must not reach approvers, nor anybody take one for the other.
-fn distinct(listen: &Listen, fields: &[Option<Field<'_>>; 3]) -> Option<Listen> {
-    let [agents, approvers, operations] = fields;
-    let places = [
-        (Some(listen.agents), "agents", agents),
-        (listen.approvers, "approvers", approvers),
-        (Some(listen.operations), "operations", operations),
-    ];
-    let mut fine = true;
-    for (index, (one, name, field)) in places.iter().enumerate() {
-        for (other, other_name, other_field) in places.iter().skip(index + 1) {
-            let (Some(one), Some(other)) = (one, other) else {
-                continue;
-            };
-            let same_ip =
-                one.ip() == other.ip() || one.ip().is_unspecified() || other.ip().is_unspecified();
-            if one.port() == 0 || one.port() != other.port() || !same_ip {
-                continue;
-            }
-            fine = false;
-            let message = format!(
-                "`listen.{name}` and `listen.{other_name}` share port {}",
-                one.port()
-            );
-            if let Some(at) = other_field.as_ref().or(field.as_ref()) {
-                at.error(message, "give each listener a port of its own");
-            }
-        }
-    }
-    fine.then(|| listen.clone())
-}
-
 fn limits(field: &Field<'_>) -> Option<Limits> {
     let default = Limits::default();
     let mut fields = field.map()?;
@@ -309,11 +223,24 @@ fn limits(field: &Field<'_>) -> Option<Limits> {
         }
         usize::try_from(count).ok()
     });
+    let memory = fields.optional_or("memory", default.memory, positive_size);
+    let (request_body, response_body, memory) = (request_body?, response_body?, memory?);
+    let largest = request_body.saturating_add(response_body);
+    if memory < largest {
+        field.error(
+            format!(
+                "`limits.memory` is less than one request and its answer may need: {largest} bytes"
+            ),
+            "raise it, or lower `limits.request_body` and `limits.response_body`",
+        );
+        return None;
+    }
     Some(Limits {
-        request_body: request_body?,
-        response_body: response_body?,
+        request_body,
+        response_body,
         held: held?,
         concurrency: concurrency?,
+        memory,
     })
 }
 
@@ -321,12 +248,14 @@ fn timeouts(field: &Field<'_>) -> Option<Timeouts> {
     let default = Timeouts::default();
     let mut fields = field.map()?;
     let connect = fields.optional_or("connect", default.connect, positive_duration);
+    let request_idle = fields.optional_or("request_idle", default.request_idle, positive_duration);
     let first_byte = fields.optional_or("first_byte", default.first_byte, positive_duration);
     let idle = fields.optional_or("idle", default.idle, positive_duration);
     let keep_alive = fields.optional_or("keep_alive", default.keep_alive, positive_duration);
     let drain = fields.optional_or("drain", default.drain, Field::duration);
     Some(Timeouts {
         connect: connect?,
+        request_idle: request_idle?,
         first_byte: first_byte?,
         idle: idle?,
         keep_alive: keep_alive?,
@@ -359,14 +288,19 @@ fn positive_duration(field: &Field<'_>) -> Option<Duration> {
 }
 
 impl Settings {
-    /// Which route executes which tool: those that HTTP routes map by name.
+    /// Which route executes which tool: those that HTTP and MCP routes name.
     pub fn venues(&self) -> Venues {
         let mut venues = HashMap::new();
         for route in &self.routes {
-            if let RouteProtocol::HttpTools(tools) = &route.protocol {
-                for tool in tools.iter().filter_map(|tool| tool.tool.as_ref()) {
-                    venues.insert(tool.clone(), route.name.clone());
+            let tools: Vec<&ToolName> = match &route.protocol {
+                RouteProtocol::HttpTools(tools) => {
+                    tools.iter().filter_map(|tool| tool.tool.as_ref()).collect()
                 }
+                RouteProtocol::Mcp(mcp) => mcp.tools.iter().collect(),
+                RouteProtocol::OpenAiChat(_) | RouteProtocol::AnthropicMessages(_) => Vec::new(),
+            };
+            for tool in tools {
+                venues.insert(tool.clone(), route.name.clone());
             }
         }
         Venues(venues)

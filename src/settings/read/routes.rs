@@ -114,8 +114,8 @@ fn protocol(
     place: Place<'_>,
     seen: &mut Seen,
 ) -> Option<RouteProtocol> {
-    if !matches!(kind, Kind::HttpTools) {
-        only_for(fields, "tools", "protocol: http_tools");
+    if matches!(kind, Kind::OpenAiChat | Kind::AnthropicMessages) {
+        only_for(fields, "tools", "the protocols `http_tools` and `mcp`");
     }
     if !matches!(kind, Kind::OpenAiChat | Kind::AnthropicMessages) {
         only_for(fields, "note", "a model's protocol");
@@ -124,9 +124,21 @@ fn protocol(
     match kind {
         Kind::OpenAiChat => model(fields).map(RouteProtocol::OpenAiChat),
         Kind::AnthropicMessages => model(fields).map(RouteProtocol::AnthropicMessages),
-        Kind::Mcp => Some(RouteProtocol::Mcp(McpRoute {
-            wrapped: fields.optional_or("wrapped", Vec::new(), wrapped)?,
-        })),
+        Kind::Mcp => {
+            let tools = fields.optional_or("tools", Vec::new(), |field| {
+                let names: Vec<_> = field
+                    .filled_list()?
+                    .iter()
+                    .map(|entry| tool_name(entry, place.route, seen))
+                    .collect();
+                names.into_iter().collect()
+            });
+            let wrapped = fields.optional_or("wrapped", Vec::new(), wrapped);
+            Some(RouteProtocol::Mcp(McpRoute {
+                tools: tools?,
+                wrapped: wrapped?,
+            }))
+        }
         Kind::HttpTools => {
             only_for(fields, "wrapped", "a protocol in which tools have names");
             let field = fields.required("tools")?;
@@ -374,7 +386,7 @@ fn tool_name(field: &Field<'_>, route: &str, seen: &mut Seen) -> Option<ToolName
     if text.contains('*') {
         field.error(
             format!("`{text}` is not the name of one tool"),
-            "name one tool per entry, or take the name from the path: `path: /tools/{tool}`",
+            "name one tool per entry; an HTTP route may take the name from the path: `path: /tools/{tool}`",
         );
         return None;
     }

@@ -1,65 +1,84 @@
 //! Backends.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, Uri};
 use url::Url;
 
-use super::key_name;
 use super::people::header;
 use super::secrets::Secrets;
+use super::{Reading, key_name};
 use crate::names::UpstreamName;
 use crate::settings::{Secret, Upstream};
 use crate::source::Field;
 
-pub(super) fn upstreams(
-    field: &Field<'_>,
-    secrets: &Secrets<'_>,
-) -> Option<BTreeMap<UpstreamName, Upstream>> {
-    let mut upstreams = BTreeMap::new();
-    let mut whole = true;
-    for (key, value) in field.entries()? {
-        let name = key_name(&key).map(UpstreamName::from);
-        let upstream = name.and_then(|name| upstream(name, &value, secrets));
-        match upstream {
-            Some(upstream) => drop(upstreams.insert(upstream.name.clone(), upstream)),
-            None => whole = false,
+impl Reading<'_> {
+    pub(super) fn upstreams(&self, field: &Field<'_>) -> Option<BTreeMap<UpstreamName, Upstream>> {
+        let mut upstreams = BTreeMap::new();
+        let mut whole = true;
+        for (key, value) in field.entries()? {
+            let name = key_name(&key).map(UpstreamName::from);
+            let upstream = name.and_then(|name| self.upstream(name, &value));
+            match upstream {
+                Some(upstream) => drop(upstreams.insert(upstream.name.clone(), upstream)),
+                None => whole = false,
+            }
         }
+        if whole && upstreams.is_empty() {
+            field.error(
+                "there is no upstream",
+                "add one: `NAME: {url: https://...}`",
+            );
+            return None;
+        }
+        whole.then_some(upstreams)
     }
-    if whole && upstreams.is_empty() {
-        field.error(
-            "there is no upstream",
-            "add one: `NAME: {url: https://...}`",
-        );
-        return None;
-    }
-    whole.then_some(upstreams)
-}
 
-fn upstream(name: UpstreamName, field: &Field<'_>, secrets: &Secrets<'_>) -> Option<Upstream> {
-    let mut fields = field.map()?;
-    let url_field = fields.required("url");
-    let url = url_field.as_ref().and_then(url);
-    let credential = match fields.optional("credential") {
-        Some(field) => credential(&field, secrets).map(Some),
-        None => Some(None),
-    };
-    let (url, credential) = (url?, credential?);
-    if let (Some(_), Some(field)) = (&credential, &url_field)
-        && url.scheme() == "http"
-        && !is_local(&url)
-    {
-        field.warn(
-            format!("the credential of `{name}` is sent unencrypted"),
-            "use `https`",
-        );
+    fn upstream(&self, name: UpstreamName, field: &Field<'_>) -> Option<Upstream> {
+        let mut fields = field.map()?;
+        let url_field = fields.required("url");
+        let url = url_field.as_ref().and_then(url);
+        let credential = match fields.optional("credential") {
+            Some(field) => credential(&field, &self.secrets).map(Some),
+            None => Some(None),
+        };
+        let tls = fields.optional("tls");
+        let ca = match &tls {
+            Some(field) => self.authorities(field).map(Some),
+            None => Some(None),
+        };
+        let (url, credential, ca) = (url?, credential?, ca?);
+        let plain = url.scheme() == "http";
+        if let (Some(_), Some(field)) = (&credential, &url_field)
+            && plain
+            && !is_local(&url)
+        {
+            field.warn(
+                format!("the credential of `{name}` is sent unencrypted"),
+                "use `https`",
+            );
+        }
+        if let (Some(field), true) = (&tls, plain) {
+            field.error(
+                format!("`{name}` has settings for TLS and a URL without it"),
+                "write its URL with `https`, or remove `tls`",
+            );
+            return None;
+        }
+        Some(Upstream {
+            name,
+            url: Uri::try_from(url.as_str()).ok()?,
+            credential,
+            ca,
+        })
     }
-    Some(Upstream {
-        name,
-        url: Uri::try_from(url.as_str()).ok()?,
-        credential,
-    })
+
+    fn authorities(&self, field: &Field<'_>) -> Option<PathBuf> {
+        let mut fields = field.map()?;
+        fields.required("ca").and_then(|field| self.path(&field))
+    }
 }
 
 fn is_local(url: &Url) -> bool {

@@ -57,9 +57,10 @@ pub(super) struct Reader {
     answered: bool,
     /// An event had an id: the client may come back for what follows.
     resumable: bool,
-    /// The conversation was opened by this stream, and ends with it.
-    opened: bool,
-    done: bool,
+    /// The conversation that this stream has opened, and that ends with it.
+    opened: Option<Key>,
+    /// Something has come.
+    begun: bool,
 }
 
 /// A document with what its messages answer.
@@ -116,8 +117,8 @@ impl Reader {
             held: None,
             answered: false,
             resumable: false,
-            opened: false,
-            done: false,
+            opened: None,
+            begun: false,
         }
     }
 
@@ -205,7 +206,7 @@ impl Reader {
 
     fn event(&mut self, mut event: Event) -> Result<Step, Malformed> {
         self.resumable |= event.id.is_some();
-        let first = !std::mem::replace(&mut self.done, true);
+        let first = !std::mem::replace(&mut self.begun, true);
         let data = event.data.take().filter(|data| !data.is_empty());
         let Some(data) = data else {
             // It primes the client for a resumption.
@@ -240,8 +241,8 @@ impl Reader {
         let announced = bases.announced(stream, data)?;
         let key = Key::Endpoint(announced.below.into());
         self.expected.conversations.open(&key);
-        self.expected.key = Some(key);
-        self.opened = true;
+        self.expected.key = Some(key.clone());
+        self.opened = Some(key);
         Ok(Step {
             send: vec![written(Some(event), announced.shown.into())?],
             judge: Vec::new(),
@@ -251,7 +252,7 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        if let Some(key) = self.expected.key.as_ref().filter(|_| self.opened) {
+        if let Some(key) = &self.opened {
             self.expected.conversations.close(key);
         }
     }
@@ -281,7 +282,6 @@ impl ResponseReader for Reader {
             (Frame::Event(_), _) | (_, Body::Events) => return Err(misframed()),
             (Frame::Whole(bytes), _) => bytes,
         };
-        self.done = true;
         if bytes.is_empty() {
             return Ok(Step {
                 send: vec![bytes],

@@ -1,0 +1,53 @@
+//! Which layers look at which kind of item under a policy.
+
+use crate::policy::{Policy, Thresholds, ToolRule};
+use crate::protocols::canary::ItemKind;
+use crate::verdict::{LayerId, Mode};
+
+/// A layer that looks at items of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// The layer.
+    pub layer: LayerId,
+    /// Whether its verdict holds.
+    pub mode: Mode,
+    /// Only where a rule for the item's tool says so; else at every item of the kind.
+    pub some: bool,
+}
+
+/// The layers that are on and have work with items of this kind, in judging order.
+pub fn looks(policy: &Policy, kind: ItemKind) -> Vec<Look> {
+    let looks = LayerId::ALL.into_iter().filter_map(|layer| {
+        let mode = policy.modes.of(layer);
+        let some = work(policy, layer, kind)?;
+        (mode != Mode::Off).then_some(Look { layer, mode, some })
+    });
+    looks.collect()
+}
+
+/// Whether there is a threshold for every tool, or for some.
+fn scans(policy: &Policy) -> Option<bool> {
+    let on = |thresholds: &Thresholds| thresholds.redact.is_some() || thresholds.block.is_some();
+    if on(&policy.injection.default) {
+        return Some(false);
+    }
+    let mut tools = policy.injection.tools.iter();
+    tools.any(|(_, thresholds)| on(thresholds)).then_some(true)
+}
+
+/// Whether the layer has work with such items: with all (`false`), or where a rule says so (`true`).
+fn work(policy: &Policy, layer: LayerId, kind: ItemKind) -> Option<bool> {
+    let rules = |has: fn(&ToolRule) -> bool| policy.tools.iter().any(has).then_some(true);
+    match (layer, kind) {
+        (LayerId::Catalog, ItemKind::ProviderTool) => Some(false),
+        (LayerId::Catalog, ItemKind::Definition | ItemKind::ToolCall) => rules(|rule| rule.deny),
+        (LayerId::Egress, ItemKind::ToolCall) if policy.egress.is_some() => Some(false),
+        (LayerId::Egress, ItemKind::ToolCall) => rules(|rule| !rule.egress.is_empty()),
+        (LayerId::Recipients, ItemKind::ToolCall) => rules(|rule| !rule.recipients.is_empty()),
+        (LayerId::Ownership, ItemKind::ToolCall) => rules(|rule| !rule.ownership.is_empty()),
+        (LayerId::Injection, ItemKind::ToolOutput | ItemKind::Definition) => scans(policy),
+        // A tool that no rule describes needs a ticket too.
+        (LayerId::Tickets, ItemKind::ToolCall) => Some(true),
+        _ => None,
+    }
+}

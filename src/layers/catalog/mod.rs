@@ -1,0 +1,140 @@
+//! Which tools there are at all: those that the policy denies, and those that a model's provider runs by itself.
+//!
+//! A denied tool disappears from what is offered, and a call of it is refused wherever it comes from. What a provider runs
+//! never passes the proxy, so it is allowed only where the policy lists it, and judged in the request that asks for it.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+
+use super::egress::Location;
+use super::support::finding;
+use super::{Context, Layer, LayerDef};
+use crate::item::{Item, Located, ProviderTool};
+use crate::names::{RuleId, ToolName};
+use crate::policy::{Policy, ToolRule};
+use crate::verdict::{LayerId, Reason, Undecided, Verdict};
+
+/// The entry of the registry.
+pub const CATALOG: LayerDef = LayerDef {
+    id: LayerId::Catalog,
+    doc: "denied tools, and tools that a model's provider runs",
+    build: |policy, _| {
+        Ok(Arc::new(Catalog {
+            policy: Arc::clone(policy),
+        }))
+    },
+};
+
+/// Rule id of a provider's tool that no entry lists.
+const UNLISTED: &str = "provider_tools";
+
+struct Catalog {
+    policy: Arc<Policy>,
+}
+
+impl Catalog {
+    /// The rule that denies the tool, where its rule does.
+    fn denies(&self, tool: &ToolName) -> Option<&ToolRule> {
+        self.policy.rule_for(tool).filter(|rule| rule.deny)
+    }
+
+    /// The rule that denies the item, which is a definition or a call.
+    fn denied(&self, item: &Item) -> Option<&ToolRule> {
+        match item {
+            Item::Definition(definition) => self.denies(&definition.tool),
+            Item::ToolCall(call) => self.denies(&call.tool),
+            Item::ToolOutput(_)
+            | Item::Unreadable(_)
+            | Item::ProviderTool(_)
+            | Item::ModelText(_)
+            | Item::Egress(_) => None,
+        }
+    }
+
+    fn provider_tool(&self, tool: &ProviderTool) -> Verdict {
+        let kind = ToolName::new(Arc::clone(&tool.kind));
+        let mut of_kind = self
+            .policy
+            .provider_tools
+            .iter()
+            .filter(|rule| rule.kind.matches(&kind))
+            .peekable();
+        let Some(first) = of_kind.peek() else {
+            return unlisted(
+                &RuleId::from(UNLISTED),
+                "no entry of `provider_tools` has this type",
+            );
+        };
+        let id = first.id.clone();
+        let asked = match tool.server.as_deref().map(Location::read) {
+            None => None,
+            Some(Ok(asked)) => Some(asked),
+            Some(Err(why)) => {
+                return unlisted(&id, format!("the server's URL cannot be read: {why}"));
+            }
+        };
+        let allowed = of_kind.any(|rule| match (&rule.servers, &asked) {
+            (None, None) => true,
+            (Some(servers), Some(asked)) => servers.iter().any(|server| server.covers(asked)),
+            // An entry with servers is for those alone, and a server needs an entry that names it.
+            (None, Some(_)) | (Some(_), None) => false,
+        });
+        if allowed {
+            return Verdict::Allow;
+        }
+        match asked {
+            Some(asked) => unlisted(
+                &id,
+                format!(
+                    "the server at {} is on none of the type's `servers`",
+                    asked.target.host
+                ),
+            ),
+            None => unlisted(
+                &id,
+                "the type is listed with `servers`, and the request names none",
+            ),
+        }
+    }
+}
+
+fn unlisted(rule: &RuleId, detail: impl Into<Cow<'static, str>>) -> Verdict {
+    Verdict::Deny(finding(
+        LayerId::Catalog,
+        rule,
+        Reason::ProviderToolUnlisted,
+        None,
+        detail,
+    ))
+}
+
+impl Layer for Catalog {
+    fn id(&self) -> LayerId {
+        LayerId::Catalog
+    }
+
+    fn reaches(&self, item: &Located, _context: &Context<'_>) -> bool {
+        matches!(item.item, Item::ProviderTool(_)) || self.denied(&item.item).is_some()
+    }
+
+    fn judge<'a>(
+        &'a self,
+        item: &'a Located,
+        _context: &'a Context<'a>,
+    ) -> BoxFuture<'a, Result<Verdict, Undecided>> {
+        let verdict = match (&item.item, self.denied(&item.item)) {
+            (Item::ProviderTool(tool), _) => self.provider_tool(tool),
+            (_, Some(rule)) => Verdict::Deny(finding(
+                LayerId::Catalog,
+                &rule.id,
+                Reason::ToolDenied,
+                None,
+                "the policy denies the tool",
+            )),
+            (_, None) => Verdict::Allow,
+        };
+        Box::pin(std::future::ready(Ok(verdict)))
+    }
+}

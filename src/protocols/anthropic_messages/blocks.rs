@@ -1,0 +1,284 @@
+//! Content blocks of a request: which texts in them are untrusted, in whatever depth.
+
+use std::sync::Arc;
+
+use super::read::Finder;
+use crate::item::Place;
+use crate::names::ToolName;
+use crate::protocols::Malformed;
+use crate::protocols::strict::{exact_keys_in_request as check, invalid_request, list, present};
+use crate::protocols::texts::Source;
+use crate::wire::json::{Kind, Node};
+
+/// Members without words for the model: names of types, ids, and what only the provider can open.
+const SKIPPED: [&str; 7] = [
+    "type",
+    "cache_control",
+    "encrypted_content",
+    "encrypted_index",
+    "encrypted_stdout",
+    "signature",
+    "tool_use_id",
+];
+
+/// Keys that a block is read by.
+const READ: [&str; 11] = [
+    "type",
+    "id",
+    "name",
+    "input",
+    "text",
+    "content",
+    "source",
+    "tool",
+    "tools",
+    "tool_use_id",
+    "citations",
+];
+
+/// The blocks of one message.
+pub(super) struct Message<'d> {
+    /// The array.
+    pub content: &'d Node,
+    /// The model said it.
+    pub is_model: bool,
+    /// Its plain texts and images are not a tool's.
+    pub is_trusted: bool,
+}
+
+impl<'d> Finder<'d, '_> {
+    /// Adds what is untrusted of the blocks. What the speaker says himself goes to `said`.
+    pub fn blocks(
+        &mut self,
+        message: &Message<'d>,
+        pointer: &str,
+        said: &mut Vec<(&'d Node, String)>,
+    ) -> Result<(), Malformed> {
+        for (index, block) in message.content.elements().iter().enumerate() {
+            let pointer = format!("{pointer}/{index}");
+            let kind = kind(block, &pointer)?;
+            if kind == "text" {
+                if let Some(text) = block.get("text") {
+                    said.push((text, format!("{pointer}/text")));
+                }
+                if let Some(citations) = present(block, "citations") {
+                    self.walk(
+                        citations,
+                        &mut format!("{pointer}/citations"),
+                        &Source::default(),
+                    );
+                }
+                continue;
+            }
+            self.block(message, index, kind, pointer)?;
+        }
+        Ok(())
+    }
+
+    fn block(
+        &mut self,
+        message: &Message<'d>,
+        index: usize,
+        kind: &str,
+        mut pointer: String,
+    ) -> Result<(), Malformed> {
+        let Some(block) = message.content.elements().get(index) else {
+            return Ok(());
+        };
+        match kind {
+            "thinking" | "redacted_thinking" if message.is_model => {}
+            "image" if message.is_trusted => {}
+            "tool_use" | "server_tool_use" | "mcp_tool_use" => self.past_call(block, &mut pointer),
+            "tool_addition" => self.addition(message.content, index, &pointer)?,
+            "tool_removal" => {}
+            "mcp_tool_listing" => self.definitions(block, &pointer)?,
+            "compaction" => self.compaction(block, &pointer)?,
+            _ => self.result(block, kind, &mut pointer)?,
+        }
+        Ok(())
+    }
+
+    /// A call of an earlier turn: whatever its arguments say was never judged as text.
+    fn past_call(&mut self, block: &'d Node, pointer: &mut String) {
+        let name = block.get("name").and_then(Node::as_str);
+        if let (Some(id), Some(name)) = (block.get("id").and_then(Node::as_str), name) {
+            self.tools.insert(id, name.into());
+        }
+        let Some(input) = present(block, "input") else {
+            return;
+        };
+        // No call id: this is not the answer to the call.
+        let source = Source {
+            tool: name.map(ToolName::from),
+            call_id: None,
+        };
+        let from = self.texts.len();
+        Place::push_step(pointer, "input");
+        self.texts.leaves(input, pointer, &source, true);
+        self.texts.join(from, pointer, &source);
+    }
+
+    /// What a tool gave back, a document, or a block of a type that nobody here knows.
+    fn result(
+        &mut self,
+        block: &'d Node,
+        kind: &str,
+        pointer: &mut String,
+    ) -> Result<(), Malformed> {
+        let id = block.get("tool_use_id").and_then(Node::as_str);
+        let source = Source {
+            tool: id.and_then(|id| self.tools.get(id).cloned()),
+            call_id: id.map(Arc::from),
+        };
+        if kind == "container_upload" {
+            self.run_by_provider(kind, None, block, pointer.clone());
+        }
+        let from = self.texts.len();
+        self.nested(block, kind, pointer, &source)?;
+        self.texts.join(from, pointer, &source);
+        Ok(())
+    }
+
+    /// A block, and those in its content.
+    fn nested(
+        &mut self,
+        block: &'d Node,
+        kind: &str,
+        pointer: &mut String,
+        source: &Source,
+    ) -> Result<(), Malformed> {
+        let known = matches!(
+            kind,
+            "text" | "image" | "document" | "search_result" | "container_upload" | "fallback"
+        ) || matches!(kind, "tool_reference" | "browser_state" | "tool_result")
+            || kind.ends_with("_tool_result");
+        if !known {
+            self.unknown(block, pointer, source);
+            return Ok(());
+        }
+        let content = block.get("content").map(|content| &content.kind);
+        let Some(Kind::Array(elements)) = content else {
+            self.walk(block, pointer, source);
+            return Ok(());
+        };
+        self.fetched(block, pointer);
+        let length = pointer.len();
+        for member in block.members() {
+            Place::push_step(pointer, &member.key);
+            if &*member.key == "content" {
+                let length = pointer.len();
+                for (index, element) in elements.iter().enumerate() {
+                    Place::push_step(pointer, &index.to_string());
+                    match element.get("type").and_then(Node::as_str) {
+                        Some(kind) => {
+                            check(element, pointer, &READ)?;
+                            self.nested(element, kind, pointer, source)?;
+                        }
+                        None => self.texts.leaves(element, pointer, source, true),
+                    }
+                    pointer.truncate(length);
+                }
+            } else if !SKIPPED.contains(&&*member.key) {
+                self.walk(&member.value, pointer, source);
+            }
+            pointer.truncate(length);
+        }
+        Ok(())
+    }
+
+    /// Every string and key.
+    fn unknown(&mut self, block: &'d Node, pointer: &mut String, source: &Source) {
+        let length = pointer.len();
+        for member in block.members() {
+            if matches!(&*member.key, "type" | "cache_control") {
+                continue;
+            }
+            Place::push_step(pointer, &member.key);
+            self.texts.leaves(&member.value, pointer, source, true);
+            pointer.truncate(length);
+        }
+    }
+
+    /// Every string with words for the model.
+    fn walk(&mut self, node: &'d Node, pointer: &mut String, source: &Source) {
+        let length = pointer.len();
+        match &node.kind {
+            Kind::String(_) => self.texts.text(node, pointer.clone(), source),
+            Kind::Array(elements) => {
+                for (index, element) in elements.iter().enumerate() {
+                    Place::push_step(pointer, &index.to_string());
+                    self.walk(element, pointer, source);
+                    pointer.truncate(length);
+                }
+            }
+            Kind::Object(members) => {
+                self.fetched(node, pointer);
+                for member in members {
+                    let key = &*member.key;
+                    if SKIPPED.contains(&key) || self.has_no_words(node, key, &member.value) {
+                        continue;
+                    }
+                    Place::push_step(pointer, key);
+                    self.walk(&member.value, pointer, source);
+                    pointer.truncate(length);
+                }
+            }
+            Kind::Null | Kind::Bool(_) | Kind::Number => {}
+        }
+    }
+
+    /// Bytes of a picture or a file, and the name of a tool that is judged with its definition.
+    fn has_no_words(&self, object: &Node, key: &str, value: &Node) -> bool {
+        let kind = object.get("type").and_then(Node::as_str);
+        let text = value.as_str().unwrap_or_default();
+        match (kind, key) {
+            (Some("base64"), "data") => text.bytes().all(|b| {
+                b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=' | b'-' | b'_')
+            }),
+            (Some("tool_reference"), "tool_name") => self.defined.contains(&text),
+            _ => false,
+        }
+    }
+
+    /// A document or picture that the provider gets by itself, so that nobody here sees it.
+    fn fetched(&mut self, node: &'d Node, pointer: &str) {
+        let kind = node.get("type").and_then(Node::as_str).unwrap_or_default();
+        let Some(source) = node.get("source") else {
+            return;
+        };
+        let server = match source.get("type").and_then(Node::as_str) {
+            Some("url") => source.get("url").and_then(Node::as_str).map(Arc::from),
+            Some("file") => None,
+            _ => return,
+        };
+        let way = if server.is_some() { "url" } else { "file" };
+        let pointer = format!("{pointer}/source");
+        self.run_by_provider(&format!("{kind}.{way}"), server, source, pointer);
+    }
+
+    /// A summary of the conversation, with the tools that its turns had added.
+    fn compaction(&mut self, block: &'d Node, pointer: &str) -> Result<(), Malformed> {
+        if let Some(content) = present(block, "content") {
+            let source = Source::default();
+            self.walk(content, &mut format!("{pointer}/content"), &source);
+        }
+        let changes = list(block, pointer, "tool_changes")?;
+        for (index, change) in changes.iter().enumerate() {
+            let pointer = format!("{pointer}/tool_changes/{index}");
+            let kind = kind(change, &pointer)?;
+            if let (Some(list), "tool_addition") = (block.get("tool_changes"), kind) {
+                self.addition(list, index, &pointer)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The type of a block.
+fn kind<'d>(block: &'d Node, pointer: &str) -> Result<&'d str, Malformed> {
+    check(block, pointer, &READ)?;
+    block
+        .get("type")
+        .and_then(Node::as_str)
+        .ok_or_else(|| invalid_request(&format!("{pointer}/type"), "must be a string"))
+}

@@ -1,0 +1,201 @@
+//! Events of a stream: read with their names checked, and made anew where a block moves or a call was held.
+
+use bytes::Bytes;
+
+use super::call::{BlockKind, has_call};
+use crate::protocols::object::Object;
+use crate::protocols::passed::{encoded, passed};
+use crate::protocols::strict::{exact_keys, invalid_response, must_be_object, present};
+use crate::protocols::{Event, Malformed, Step, unwritable};
+use crate::wire::json::{Document, Node};
+use crate::wire::splice::{Splice, quote};
+
+/// Keys that an event is read by.
+const READ: [&str; 6] = [
+    "type",
+    "index",
+    "message",
+    "content_block",
+    "delta",
+    "error",
+];
+
+/// An event of the stream, with its data as a document.
+pub(super) struct Piece {
+    /// Without data.
+    event: Event,
+    document: Document,
+}
+
+impl Piece {
+    /// Reads an event. Clients go by its name or by the type in its data: both must say the same.
+    pub fn new(mut event: Event, document: Document) -> Result<Self, Malformed> {
+        must_be_object(document.root())?;
+        exact_keys(document.root(), &READ)?;
+        let kind = document.root().get("type").and_then(Node::as_str);
+        let kind = kind.ok_or_else(|| invalid_response("an event has no type"))?;
+        match event.event.as_deref() {
+            Some(name) if name != kind => {
+                return Err(invalid_response("an event has another name than type"));
+            }
+            Some(_) => {}
+            // The official clients skip events without a name.
+            None => event.event = Some(kind.to_owned()),
+        }
+        Ok(Self { event, document })
+    }
+
+    pub fn kind(&self) -> Result<&str, Malformed> {
+        self.event.event.as_deref().ok_or_else(unwritable)
+    }
+
+    pub const fn document(&self) -> &Document {
+        &self.document
+    }
+
+    pub const fn root(&self) -> &Node {
+        self.document.root()
+    }
+
+    pub const fn size(&self) -> usize {
+        self.document.bytes().len()
+    }
+
+    /// The event as it came.
+    pub fn whole(self) -> Event {
+        let data = String::from_utf8_lossy(self.document.bytes()).into_owned();
+        Event {
+            data: Some(data),
+            ..self.event
+        }
+    }
+
+    /// The bytes of the event as it came.
+    pub fn bytes(self) -> Result<Bytes, Malformed> {
+        encoded(self.whole())
+    }
+
+    /// A step that sends the event as it came.
+    pub fn passed(self) -> Result<Step, Malformed> {
+        passed(self.whole())
+    }
+
+    /// The event with edits.
+    pub fn with(self, edit: impl FnOnce(&mut Splice<'_>)) -> Result<Bytes, Malformed> {
+        let mut splice = Splice::new(&self.document);
+        edit(&mut splice);
+        let data = String::from_utf8(splice.finish().into()).map_err(|_| unwritable())?;
+        encoded(Event {
+            data: Some(data),
+            ..self.event
+        })
+    }
+
+    /// The event, of the block at this index.
+    pub fn at(self, index: usize) -> Result<Bytes, Malformed> {
+        let index = index.to_string();
+        let node = self.root().get("index").ok_or_else(unwritable)?;
+        if *self.document.raw(node) == *index.as_bytes() {
+            return self.bytes();
+        }
+        let span = node.span.clone();
+        self.with(|splice| splice.replace_span(span, index))
+    }
+}
+
+/// Refuses a delta that its block cannot have: clients differ in what they make of it.
+pub(super) fn delta_fits(kind: BlockKind, delta: &Node) -> Result<(), Malformed> {
+    must_be_object(delta)?;
+    exact_keys(
+        delta,
+        &["type", "partial_json", "text", "thinking", "signature"],
+    )?;
+    let written = delta.get("type").and_then(Node::as_str);
+    let written = written.ok_or_else(|| invalid_response("a delta has no type"))?;
+    let fits = match written {
+        "input_json_delta" => matches!(kind, BlockKind::Call | BlockKind::ProviderCall),
+        "text_delta" | "citations_delta" => kind == BlockKind::Text,
+        "thinking_delta" | "signature_delta" => kind == BlockKind::Thinking,
+        "compaction_delta" => kind == BlockKind::Compaction,
+        _ => {
+            kind != BlockKind::Call && present(delta, "partial_json").is_none() && !has_call(delta)
+        }
+    };
+    if fits {
+        Ok(())
+    } else {
+        Err(invalid_response("a delta does not fit its block"))
+    }
+}
+
+/// A call at this index, with these arguments.
+pub(super) fn call(start: &Piece, index: usize, arguments: &Bytes) -> Result<Bytes, Malformed> {
+    let arguments = std::str::from_utf8(arguments).map_err(|_| unwritable())?;
+    let block = start.root().get("content_block").ok_or_else(unwritable)?;
+    let at = start.root().get("index").ok_or_else(unwritable)?;
+    let mut splice = Splice::new(&start.document);
+    splice.replace(at, index.to_string());
+    match block.get("input") {
+        Some(input) => splice.replace(input, "{}"),
+        None => splice.add_member(block, "input", b"{}"),
+    }
+    let data = String::from_utf8(splice.finish().into()).map_err(|_| unwritable())?;
+    let mut delta = Object::default();
+    delta.text("type", "input_json_delta");
+    delta.text("partial_json", arguments);
+    Ok([
+        encoded(Event {
+            event: Some("content_block_start".to_owned()),
+            data: Some(data),
+            id: start.event.id.clone(),
+            retry: start.event.retry,
+        })?,
+        made(
+            "content_block_delta",
+            index,
+            Some(("delta", &delta.finish())),
+        )?,
+        made("content_block_stop", index, None)?,
+    ]
+    .concat()
+    .into())
+}
+
+/// A block of text at this index.
+pub(super) fn text(index: usize, text: &str) -> Result<Bytes, Malformed> {
+    let mut block = Object::default();
+    block.text("type", "text");
+    block.text("text", "");
+    let mut delta = Object::default();
+    delta.text("type", "text_delta");
+    delta.text("text", text);
+    Ok([
+        made(
+            "content_block_start",
+            index,
+            Some(("content_block", &block.finish())),
+        )?,
+        made(
+            "content_block_delta",
+            index,
+            Some(("delta", &delta.finish())),
+        )?,
+        made("content_block_stop", index, None)?,
+    ]
+    .concat()
+    .into())
+}
+
+fn made(kind: &str, index: usize, last: Option<(&str, &[u8])>) -> Result<Bytes, Malformed> {
+    let mut data = Object::default();
+    data.raw("type", &quote(kind));
+    data.raw("index", index.to_string().as_bytes());
+    if let Some((key, json)) = last {
+        data.raw(key, json);
+    }
+    encoded(Event {
+        event: Some(kind.to_owned()),
+        data: Some(String::from_utf8(data.finish()).map_err(|_| unwritable())?),
+        ..Event::default()
+    })
+}

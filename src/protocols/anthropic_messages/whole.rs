@@ -1,0 +1,186 @@
+//! Unstreamed responses: one frame, edited in place.
+
+use bytes::Bytes;
+
+use super::Reply;
+use super::call::{BlockKind, Call, kind};
+use super::read::Endpoint;
+use super::render::said;
+use super::seal::is_signed;
+use crate::guard::Decision;
+use crate::protocols::calls::check_held;
+use crate::protocols::fates::{Fate, fates};
+use crate::protocols::strict::{
+    array, exact_keys, invalid_response, misframed, must_be_object, present,
+};
+use crate::protocols::{Frame, Framing, Malformed, ResponseReader, Step, unwritable};
+use crate::wire::json::{BODY_DEPTH, Document, Node};
+use crate::wire::splice::Splice;
+
+/// Reads the body of a response that is not a stream.
+pub(super) struct Reader {
+    reply: Reply,
+    endpoint: Endpoint,
+    judged: Option<Document>,
+    together: Option<usize>,
+}
+
+impl Reader {
+    pub const fn new(reply: Reply, endpoint: Endpoint) -> Self {
+        Self {
+            reply,
+            endpoint,
+            judged: None,
+            together: None,
+        }
+    }
+}
+
+impl ResponseReader for Reader {
+    fn framing(&self) -> Framing {
+        Framing::Whole
+    }
+
+    fn push(&mut self, frame: Frame) -> Result<Step, Malformed> {
+        let Frame::Whole(body) = frame else {
+            return Err(misframed());
+        };
+        let document = Document::read(body, BODY_DEPTH).map_err(|error| {
+            invalid_response(format!("the response is not strict JSON: {error}"))
+        })?;
+        let root = document.root();
+        let content = content(root)?;
+        let is_error = root.get("type").and_then(Node::as_str) == Some("error");
+        if content.is_none() && self.endpoint == Endpoint::Messages && !is_error {
+            return Err(invalid_response("the response has no `content`"));
+        }
+        let proposals = proposals(&document, content)?;
+        let bytes = proposals.iter().map(|proposal| proposal.call.size()).sum();
+        check_held(proposals.len(), bytes, self.reply.held)?;
+        self.together = proposals.iter().position(|proposal| proposal.is_bound);
+        let judge: Vec<_> = proposals
+            .iter()
+            .map(|proposal| proposal.call.located(proposal.position, &self.reply))
+            .collect();
+        if judge.is_empty() {
+            return Ok(Step {
+                send: vec![document.bytes().clone()],
+                judge,
+            });
+        }
+        self.judged = Some(document);
+        Ok(Step {
+            send: Vec::new(),
+            judge,
+        })
+    }
+
+    fn resolve(&mut self, decision: &Decision) -> Result<Vec<Bytes>, Malformed> {
+        let document = self.judged.take().ok_or_else(unwritable)?;
+        let root = document.root();
+        let content = content(root)?.ok_or_else(unwritable)?;
+        let proposals = proposals(&document, Some(content))?;
+        let fates = fates(proposals.len(), decision)?;
+        let bound = self.together.and_then(|from| fates.get(from..));
+        one_fate(bound.unwrap_or_default())?;
+        let mut splice = Splice::new(&document);
+        let mut dropped = Vec::new();
+        for (proposal, fate) in proposals.iter().zip(&fates) {
+            match fate {
+                Fate::Release(None) => {}
+                Fate::Release(Some(stored)) => proposal.bind(&mut splice, stored, &self.reply)?,
+                Fate::Drop(note) => {
+                    dropped.push(proposal.position);
+                    if self.reply.note {
+                        splice.replace(proposal.block, said(note));
+                    }
+                }
+            }
+        }
+        if !self.reply.note && !dropped.is_empty() {
+            splice.remove_elements(content, |position| dropped.contains(&position));
+        }
+        if dropped.len() == proposals.len()
+            && let Some(reason) = root.get("stop_reason").filter(|r| names_calls(r))
+        {
+            splice.replace_text(reason, "end_turn");
+        }
+        Ok(vec![splice.finish()])
+    }
+
+    fn finish(&mut self) -> Result<Step, Malformed> {
+        Ok(Step::default())
+    }
+
+    fn together(&self) -> Option<usize> {
+        self.together
+    }
+}
+
+/// Whether a stop reason speaks of calls: the others say what became of the turn, and stay.
+pub(super) fn names_calls(stop_reason: &Node) -> bool {
+    stop_reason.as_str() == Some("tool_use")
+}
+
+/// Refuses fates that differ, where calls stand or fall together.
+pub(super) fn one_fate(fates: &[Fate]) -> Result<(), Malformed> {
+    let dropped = fates.iter().filter(|fate| fate.is_dropped()).count();
+    if dropped == 0 || dropped == fates.len() {
+        Ok(())
+    } else {
+        Err(unwritable())
+    }
+}
+
+struct Proposal<'d> {
+    block: &'d Node,
+    position: usize,
+    call: Call,
+    /// Behind signed reasoning.
+    is_bound: bool,
+}
+
+impl Proposal<'_> {
+    fn bind(
+        &self,
+        splice: &mut Splice<'_>,
+        stored: &Bytes,
+        reply: &Reply,
+    ) -> Result<(), Malformed> {
+        let stored = self.call.stored(stored, reply).ok_or_else(unwritable)?;
+        match self.block.get("input") {
+            Some(input) => splice.replace(input, stored),
+            None => splice.add_member(self.block, "input", &stored),
+        }
+        Ok(())
+    }
+}
+
+/// The blocks, where the body has any.
+fn content(root: &Node) -> Result<Option<&Node>, Malformed> {
+    must_be_object(root)?;
+    exact_keys(root, &["type", "content", "stop_reason"])?;
+    array(root, "content")?;
+    Ok(present(root, "content"))
+}
+
+fn proposals<'d>(
+    document: &'d Document,
+    content: Option<&'d Node>,
+) -> Result<Vec<Proposal<'d>>, Malformed> {
+    let mut proposals = Vec::new();
+    let mut is_bound = false;
+    let blocks = content.map_or(&[][..], Node::elements);
+    for (position, block) in blocks.iter().enumerate() {
+        if kind(block)? == BlockKind::Call {
+            proposals.push(Proposal {
+                block,
+                position,
+                call: Call::new(document, block),
+                is_bound,
+            });
+        }
+        is_bound |= is_signed(block);
+    }
+    Ok(proposals)
+}

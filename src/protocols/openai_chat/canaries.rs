@@ -1,0 +1,197 @@
+//! Every place of content in Chat Completions, with a mark in it.
+
+use serde_json::{Value, json};
+
+use crate::protocols::canary::Fate::{Judged, Passed, Refused};
+use crate::protocols::canary::ItemKind::{Definition, ToolCall, ToolOutput, Unreadable};
+use crate::protocols::canary::{Canary, Fate, HALVES, MARK, Sample};
+use crate::settings::ModelRoute;
+use crate::unscanned::Unscanned::{ErrorBody, ModelText, NoItem, UserText};
+
+const PATH: &str = "/v1/chat/completions";
+
+/// The canaries of a route.
+pub(super) fn canaries(route: &ModelRoute) -> Vec<Canary> {
+    let mut all = outputs();
+    all.extend(said(route));
+    all.extend(definitions());
+    all.extend(answers());
+    all.extend(["/v1/completions", "/v1/embeddings", "/v1/responses"].map(|path| {
+        Sample::post(path, json!({"prompt": MARK}).to_string())
+            .canary("an endpoint that is not understood", Refused("endpoint_unknown"))
+    }));
+    all
+}
+
+fn ask(messages: &Value) -> Sample {
+    Sample::post(PATH, json!({"model": "m", "messages": messages}).to_string())
+}
+
+fn with(content: &'static str, fate: Fate, key: &str, value: Value) -> Canary {
+    let mut body = json!({"model": "m", "messages": [{"role": "user", "content": "go"}]});
+    if let Some(map) = body.as_object_mut() {
+        map.insert(key.to_owned(), value);
+    }
+    Sample::post(PATH, body.to_string()).canary(content, fate)
+}
+
+/// What tools gave back.
+fn outputs() -> Vec<Canary> {
+    let called = |body: Value| {
+        let call = json!({"id": "c1", "type": "function", "function": {"name": "t", "arguments": "{}"}});
+        ask(&json!([
+            {"role": "user", "content": "go"},
+            {"role": "assistant", "content": null, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c1", "content": body},
+        ]))
+    };
+    let (first, second) = HALVES;
+    vec![
+        called(json!(MARK)).canary("tool output, string", Judged(ToolOutput)),
+        called(json!([{"type": "text", "text": MARK}]))
+            .canary("tool output, text part", Judged(ToolOutput)),
+        called(json!([{"type": "text", "text": first}, {"type": "text", "text": second}]))
+            .canary("tool output, cut over parts", Judged(ToolOutput)),
+        called(json!([{"type": "image_url", "image_url": {"url": MARK}}]))
+            .canary("tool output, part of another type", Judged(ToolOutput)),
+        ask(&json!([{"role": "function", "name": "t", "content": MARK}]))
+            .canary("output of a legacy function", Judged(ToolOutput)),
+        ask(&json!([{"role": "newcomer", "content": MARK}]))
+            .canary("message of an unknown role", Judged(ToolOutput)),
+    ]
+}
+
+/// What user, operator and model said.
+fn said(route: &ModelRoute) -> Vec<Canary> {
+    let fate = |role: &str| {
+        if route.untrusted.roles.iter().any(|untrusted| untrusted == role) {
+            Judged(ToolOutput)
+        } else {
+            Passed(UserText)
+        }
+    };
+    let text = |role: &str, content: &'static str| {
+        ask(&json!([{"role": role, "content": MARK}])).canary(content, fate(role))
+    };
+    let call = json!({"id": "c1", "type": "function", "function": {"name": "t", "arguments": json!({"a": MARK}).to_string()}});
+    let mut all = vec![
+        text("user", "text of the user"),
+        text("system", "text of the operator"),
+        text("assistant", "earlier text of the model"),
+        ask(&json!([{"role": "assistant", "content": null, "tool_calls": [call]}]))
+            .canary("earlier call of the model", Passed(UserText)),
+    ];
+    all.extend(route.untrusted.tags.iter().map(|tag| {
+        let text = format!("look: <{tag}>{MARK}</{tag}>");
+        ask(&json!([{"role": "user", "content": text}]))
+            .canary("untrusted range of the user's text", Judged(ToolOutput))
+    }));
+    all
+}
+
+fn definitions() -> Vec<Canary> {
+    let function = |description: &str, hint: &str| {
+        let properties = json!({"a": {"type": "string", "enum": [hint]}});
+        json!({
+            "name": "t",
+            "description": description,
+            "parameters": {"type": "object", "properties": properties},
+        })
+    };
+    let tool = |function: Value| json!([{"type": "function", "function": function}]);
+    let custom = json!([{"type": "custom", "custom": {"name": "t", "description": MARK}}]);
+    vec![
+        with("definition, description", Judged(Definition), "tools", tool(function(MARK, "x"))),
+        with("definition, schema", Judged(Definition), "tools", tool(function("x", MARK))),
+        with("definition of a custom tool", Judged(Definition), "tools", custom),
+        with(
+            "definition of a legacy function",
+            Judged(Definition),
+            "functions",
+            json!([function(MARK, "x")]),
+        ),
+    ]
+}
+
+/// A call in its three forms, whole and in the deltas of a stream.
+fn calls() -> [(&'static str, Fate, Value, [Value; 2]); 4] {
+    let (first, second) = HALVES;
+    let call = |form: &str, key: &str, text: &str| {
+        let kind = if form == "function_call" { "function" } else { form };
+        json!({"tool_calls": [{"index": 0, "id": "c1", "type": kind, form: {"name": "t", key: text}}]})
+    };
+    let rest = |form: &str, key: &str, text: &str| json!({"tool_calls": [{"index": 0, form: {key: text}}]});
+    let whole = json!({"a": MARK}).to_string();
+    let cut = [format!("{{\"a\": \"{first}"), format!("{second}\"}}")];
+    let legacy = |text: &str| json!({"function_call": {"name": "t", "arguments": text}});
+    let unreadable = json!({"tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": {"name": MARK, "arguments": "{"}}]});
+    [
+        (
+            "call of a function",
+            Judged(ToolCall),
+            call("function", "arguments", &whole),
+            [call("function", "arguments", &cut[0]), rest("function", "arguments", &cut[1])],
+        ),
+        (
+            "call of a custom tool",
+            Judged(ToolCall),
+            call("custom", "input", MARK),
+            [call("custom", "input", first), rest("custom", "input", second)],
+        ),
+        (
+            "call of a legacy function",
+            Judged(ToolCall),
+            legacy(&whole),
+            [legacy(&cut[0]), json!({"function_call": {"arguments": cut[1]}})],
+        ),
+        (
+            "call that cannot be read",
+            Judged(Unreadable),
+            unreadable.clone(),
+            [unreadable, json!({})],
+        ),
+    ]
+}
+
+fn answers() -> Vec<Canary> {
+    let asked = ask(&json!([{"role": "user", "content": "go"}]));
+    let whole = |message: &Value, reason: &str| {
+        json!({
+            "id": "r", "object": "chat.completion", "created": 1, "model": "m",
+            "choices": [{"index": 0, "message": message, "finish_reason": reason}],
+        })
+        .to_string()
+    };
+    let chunk = |delta: &Value, reason: Option<&str>| {
+        json!({
+            "id": "r", "object": "chat.completion.chunk", "created": 1, "model": "m",
+            "choices": [{"index": 0, "delta": delta, "finish_reason": reason}],
+        })
+        .to_string()
+    };
+    let mut all = Vec::new();
+    for (content, fate, message, deltas) in calls() {
+        all.push(asked.answered(whole(&message, "tool_calls"), content, fate));
+        let events = [
+            ("", chunk(&deltas[0], None)),
+            ("", chunk(&deltas[1], None)),
+            ("", chunk(&json!({}), Some("tool_calls"))),
+            ("", "[DONE]".to_owned()),
+        ];
+        all.push(asked.streamed(&events, content, fate));
+    }
+    let text = json!({"role": "assistant", "content": MARK});
+    all.push(asked.answered(whole(&text, "stop"), "text of the model", Passed(ModelText)));
+    let events = [
+        ("", chunk(&text, None)),
+        ("", chunk(&json!({}), Some("stop"))),
+        ("", "[DONE]".to_owned()),
+    ];
+    all.push(asked.streamed(&events, "text of the model", Passed(ModelText)));
+    let error = json!({"error": {"message": MARK, "type": "invalid_request_error"}}).to_string();
+    all.push(asked.answer(400, "application/json", error, "error of the provider", Passed(ErrorBody)));
+    let models = json!({"data": [{"id": MARK}]}).to_string();
+    let list = Sample::new(http::Method::GET, "/v1/models");
+    all.push(list.answered(models, "list of models", Passed(NoItem)));
+    all
+}

@@ -1,0 +1,15 @@
+//! Anthropic Messages through the adapter's public face, with a closure in place of the guard.
+
+#[cfg(test)]
+#[path = "../support/adapter.rs"]
+mod adapter;
+#[cfg(test)]
+mod driver;
+#[cfg(test)]
+mod parity;
+#[cfg(test)]
+mod requests;
+#[cfg(test)]
+mod responses;
+#[cfg(test)]
+mod streams;

@@ -1,0 +1,13 @@
+//! What is guarded on which route: proved at start, and printed by the doctor.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a failed set-up is a failed test"
+)]
+
+#[path = "../support/mod.rs"]
+mod shared;
+
+mod proof;
