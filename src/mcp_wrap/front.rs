@@ -23,8 +23,10 @@ const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
-/// The code of the wrapper's own errors: outside what JSON-RPC and MCP keep for themselves.
-const REFUSED: i32 = 4030;
+/// The wrapper's own errors, outside what JSON-RPC and MCP keep for themselves: as the adapter's, ten times an HTTP status.
+const REFUSED: u16 = 4030;
+const TOO_LONG: u16 = 4130;
+const BROKEN: u16 = 5020;
 
 /// What the client and the server have agreed on.
 #[derive(Default)]
@@ -266,17 +268,12 @@ impl Shared {
             return;
         }
         let Some(id) = &head.id else {
-            let error = refusal.unwrap_or_else(|| error("the message cannot be read"));
-            self.write(format!(r#"{{"jsonrpc":"2.0","id":null,"error":{error}}}"#))
-                .await;
+            let error = refusal.unwrap_or_else(|| error(REFUSED, "the message cannot be read"));
+            self.write(answer("null", &error)).await;
             return;
         };
-        let message = format!(
-            r#"{{"jsonrpc":"2.0","id":{},"error":{}}}"#,
-            id.json(),
-            error("the client's answer was refused")
-        );
-        let request = self.request(head, Bytes::from(message));
+        let error = error(REFUSED, "the client's answer was refused");
+        let request = self.request(head, Bytes::from(answer(&id.json(), &error)));
         let status = self.call(request).await.status();
         if !status.is_success() {
             tracing::error!(status = status.as_u16(), "the server could not be told so");
@@ -349,20 +346,16 @@ impl Shared {
     }
 
     /// The answer to a request that has none.
-    async fn refuse(&self, id: &str, refusal: Option<String>, status: StatusCode) {
+    async fn refuse(&self, id: &Id, refusal: Option<String>, status: StatusCode) {
         let error = refusal.unwrap_or_else(|| {
-            error(if status.is_success() {
+            let why = if status.is_success() {
                 "the server's answer ended early, so it was not passed on"
             } else {
                 "the proxy could not carry this out; its log says why"
-            })
+            };
+            error(BROKEN, why)
         });
-        self.write(format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#))
-            .await;
-    }
-
-    async fn fail(&self, id: &str, message: &str) {
-        self.refuse(id, Some(error(message)), StatusCode::OK).await;
+        self.write(answer(&id.json(), &error)).await;
     }
 
     async fn write(&self, message: impl Into<Bytes>) {
@@ -371,8 +364,12 @@ impl Shared {
     }
 }
 
-fn error(message: &str) -> String {
-    serde_json::json!({"code": REFUSED, "message": message}).to_string()
+fn error(code: u16, message: &str) -> String {
+    serde_json::json!({"code": code, "message": message}).to_string()
+}
+
+fn answer(id: &str, error: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)
 }
 
 fn version(answer: &Head) -> Option<HeaderValue> {

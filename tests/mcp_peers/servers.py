@@ -1,7 +1,6 @@
 """Real servers on standard input and output, direct and through `holdpoint mcp-wrap`."""
 
 import asyncio
-import concurrent.futures
 import contextlib
 import dataclasses
 import functools
@@ -9,6 +8,7 @@ import http.server
 import json
 import pathlib
 import subprocess
+import sys
 import tempfile
 import threading
 
@@ -81,8 +81,6 @@ def servers(tools: harness.Tools, folder: pathlib.Path, port: int) -> list[Serve
 
 async def talk(command: list[str], calls: list[tuple[str, dict]]) -> tuple[list, list]:
     """The tools and what the calls give, as a client of the newest SDK sees them."""
-    import sys
-
     from mcp.client.client import Client
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
@@ -101,16 +99,19 @@ async def talk(command: list[str], calls: list[tuple[str, dict]]) -> tuple[list,
         return listed, results
 
 
-def session(tools: harness.Tools, command: list[str], calls: list) -> tuple[list, list]:
-    """`talk` in the Python that has the SDK."""
-    given = json.dumps([command, calls])
+async def all_of(sessions: list) -> list:
+    return await asyncio.gather(*(talk(*session) for session in sessions))
+
+
+def ask(tools: harness.Tools, sessions: list) -> list[tuple[list, list]]:
+    """`talk` for each, at once, in the Python that has the SDK."""
+    given = json.dumps(sessions)
     done = subprocess.run(
-        [tools.python, __file__], input=given, capture_output=True, text=True, timeout=120, check=False
+        [tools.python, __file__], input=given, capture_output=True, text=True, timeout=240, check=False
     )
     if done.returncode != 0:
         raise RuntimeError(done.stderr[-2000:])
-    listed, results = json.loads(done.stdout)
-    return listed, results
+    return json.loads(done.stdout)
 
 
 @contextlib.contextmanager
@@ -137,30 +138,36 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         pass
 
 
-def check(tools: harness.Tools, tally: harness.Tally, server: Server, policy: pathlib.Path, port: int) -> None:
+def wrapped(tools: harness.Tools, server: Server, policies: pathlib.Path, port: int) -> list[str]:
+    """The command of the server behind the proxy, with a policy of its own."""
     tool, _ = server.denied
     denied = f"  - {{tool: {tool}, deny: true}}\n" if server.hidden else ""
+    policy = policies / f"{server.name}.yaml"
     policy.write_text(POLICY.format(port=port, denied=denied))
-    wrap = [tools.binary, "mcp-wrap", "--policy", str(policy), "--log-level", "error", "--"]
-    listed, [direct] = session(tools, server.command, [server.call])
-    shown, [wrapped, refused] = session(tools, wrap + server.command, [server.call, server.denied])
+    return [tools.binary, "mcp-wrap", "--policy", str(policy), "--log-level", "error", "--", *server.command]
+
+
+def check(tally: harness.Tally, server: Server, direct: tuple, behind: tuple) -> None:
+    name, tool = server.name, server.denied[0]
+    (listed, [plain]), (shown, [same, refused]) = direct, behind
     kept = [one for one in listed if not (server.hidden and one["name"] == tool)]
-    tally.equal(f"{server.name}: the tools are shown as they are", shown, kept)
-    tally.equal(f"{server.name}: a call gives what it gives", wrapped, direct)
-    tally.check(f"{server.name}: it gave something", not direct.get("isError", "raised" in direct), direct)
-    text = json.dumps(refused)
-    tally.check(f"{server.name}: a denied call is refused", refused.get("isError") and "holdpoint" in text, refused)
+    tally.equal(f"{name}: the tools are shown as they are", shown, kept)
+    tally.equal(f"{name}: a call gives what it gives", same, plain)
+    tally.check(f"{name}: it gave something", not plain.get("isError", "raised" in plain), plain)
+    blocked = refused.get("isError") and "holdpoint" in json.dumps(refused)
+    tally.check(f"{name}: a denied call is refused", blocked, refused)
 
 
 def run(tools: harness.Tools, tally: harness.Tally) -> None:
     with ground() as (folder, port), tempfile.TemporaryDirectory() as policies:
-        with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            runs = []
-            for server in servers(tools, folder, port):
-                policy = pathlib.Path(policies) / f"{server.name}.yaml"
-                runs.append(pool.submit(check, tools, tally, server, policy, port))
-            for done in runs:
-                done.result()
+        known = servers(tools, folder, port)
+        sessions = [(server.command, [server.call]) for server in known]
+        for server in known:
+            command = wrapped(tools, server, pathlib.Path(policies), port)
+            sessions.append((command, [server.call, server.denied]))
+        talks = ask(tools, sessions)
+        for server, direct, behind in zip(known, talks, talks[len(known) :]):
+            check(tally, server, direct, behind)
         log = ["git", "-C", str(folder), "log", "--oneline"]
         commits = subprocess.run(log, capture_output=True, text=True, check=True).stdout
         tally.equal("git: nothing was committed", len(commits.splitlines()), 1)
@@ -168,6 +175,4 @@ def run(tools: harness.Tools, tally: harness.Tally) -> None:
 
 
 if __name__ == "__main__":
-    import sys
-
-    print(json.dumps(asyncio.run(talk(*json.load(sys.stdin)))))
+    print(json.dumps(asyncio.run(all_of(json.load(sys.stdin)))))

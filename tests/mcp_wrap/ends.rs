@@ -7,7 +7,7 @@ use crate::wrapped::Wrapped;
 #[test]
 fn the_servers_exit_code_is_the_wrappers() {
     let wrapped = Wrapped::plain("hello; next 3");
-    assert_eq!(wrapped.end().0, 3, "input ended before the handshake") ;
+    assert_eq!(wrapped.end().0, 3, "input ended before the handshake");
     let mut wrapped = Wrapped::plain("hello; exit 7");
     wrapped.shake_hands();
     assert_eq!(wrapped.wait().0, 7);
@@ -54,7 +54,8 @@ fn a_server_that_does_not_end_is_asked_and_then_killed() {
 #[test]
 fn signals_are_passed_on() {
     for name in ["TERM", "INT", "HUP"] {
-        let script = format!("trap 'exit 8' {name}; hello; say x >&2; while :; do sleep 0.05; done");
+        let script =
+            format!("trap 'exit 8' {name}; hello; say x >&2; while :; do sleep 0.05; done");
         let mut wrapped = Wrapped::plain(&script);
         wrapped.shake_hands();
         wrapped.hears("x");

@@ -59,7 +59,10 @@ fn answers_may_come_in_another_order_and_ids_keep_their_type() {
         .collect();
     got.sort();
     let expected = [("\"1\"", "text-id"), ("1", "number-id"), ("2", "second")];
-    assert_eq!(got, expected.map(|(id, text)| (id.to_owned(), text.to_owned())));
+    assert_eq!(
+        got,
+        expected.map(|(id, text)| (id.to_owned(), text.to_owned()))
+    );
 }
 
 #[test]
@@ -73,11 +76,21 @@ fn lines_reach_the_server_in_the_order_of_the_client() {
     wrapped.close();
     let (code, rest) = wrapped.wait();
     assert_eq!(code, 0);
-    assert_eq!(rest.len(), 40, "each call is answered, if only with an error");
+    assert_eq!(
+        rest.len(),
+        40,
+        "each call is answered, if only with an error"
+    );
     let seen: Vec<_> = wrapped.got()[2..]
         .iter()
         .map(|message| (message["method"] == "tools/call", message["params"].clone()))
-        .map(|(call, params)| if call { params["arguments"]["n"].clone() } else { params["progressToken"].clone() })
+        .map(|(call, params)| {
+            if call {
+                params["arguments"]["n"].clone()
+            } else {
+                params["progressToken"].clone()
+            }
+        })
         .collect();
     let expected: Vec<_> = (1..=40).flat_map(|id| [json!(id), json!(id)]).collect();
     assert_eq!(seen, expected);
@@ -102,17 +115,29 @@ fn what_a_server_says_unasked_reaches_the_client_and_answers_reach_the_server() 
     wrapped.shake_hands();
     assert_eq!(wrapped.next()["params"]["data"], "hi");
     let asked = wrapped.next();
-    assert_eq!((&asked["id"], &asked["method"]), (&json!("s1"), &json!("roots/list")));
+    assert_eq!(
+        (&asked["id"], &asked["method"]),
+        (&json!("s1"), &json!("roots/list"))
+    );
     wrapped.send(&json!({"jsonrpc": "2.0", "id": "s1", "result": {"roots": []}}));
     let params = json!({"name": "a", "arguments": {}, "_meta": {"progressToken": "p"}});
     wrapped.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}));
     let said = [wrapped.next(), wrapped.next()];
-    assert!(said.iter().any(|message| message["params"]["progressToken"] == "p"), "{said:?}");
+    assert!(
+        said.iter()
+            .any(|message| message["params"]["progressToken"] == "p"),
+        "{said:?}"
+    );
     assert!(said.iter().any(|message| message["id"] == 7), "{said:?}");
-    wrapped.send(&json!({"jsonrpc": "2.0", "id": 7, "error": {"code": -32601, "message": "no roots"}}));
+    wrapped.send(
+        &json!({"jsonrpc": "2.0", "id": 7, "error": {"code": -32601, "message": "no roots"}}),
+    );
     assert_eq!(text(&wrapped.next()), "done");
     let got = wrapped.got();
-    assert_eq!(got[2], json!({"jsonrpc": "2.0", "id": "s1", "result": {"roots": []}}));
+    assert_eq!(
+        got[2],
+        json!({"jsonrpc": "2.0", "id": "s1", "result": {"roots": []}})
+    );
     assert_eq!(got[4]["error"]["message"], "no roots");
 }
 
@@ -166,7 +191,10 @@ fn an_id_in_use_is_refused_and_the_first_call_is_answered() {
     let refused = wrapped.next();
     assert!(refused["error"].is_object(), "{refused}");
     wrapped.call(2, "a", &json!({}));
-    let mut texts = [text(&wrapped.next()).to_owned(), text(&wrapped.next()).to_owned()];
+    let mut texts = [
+        text(&wrapped.next()).to_owned(),
+        text(&wrapped.next()).to_owned(),
+    ];
     texts.sort();
     assert_eq!(texts, ["first", "other"]);
 }

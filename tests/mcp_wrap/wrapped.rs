@@ -89,7 +89,9 @@ impl Wrapped {
 
     pub fn call(&mut self, id: impl Into<Value>, tool: &str, arguments: &Value) {
         let params = json!({"name": tool, "arguments": arguments});
-        self.send(&json!({"jsonrpc": "2.0", "id": id.into(), "method": "tools/call", "params": params}));
+        self.send(
+            &json!({"jsonrpc": "2.0", "id": id.into(), "method": "tools/call", "params": params}),
+        );
     }
 
     /// The next message for the client.
