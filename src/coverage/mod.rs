@@ -69,12 +69,30 @@ pub fn prove(settings: &Settings) -> Result<Vec<Cell>, Problems> {
                 continue;
             }
         };
-        for canary in protocol.canaries() {
-            let cell = cell(&route.name, protocol.as_ref(), &canary);
-            match push::push(protocol.as_ref(), &canary) {
-                Ok(()) => cells.push(cell),
-                Err(fault) => problems.push(uncovered(&cell, &fault)),
-            }
+        match self::cells(&route.name, protocol.as_ref()) {
+            Ok(proved) => cells.extend(proved),
+            Err(found) => problems.extend(found.0),
+        }
+    }
+    if problems.is_empty() {
+        Ok(cells)
+    } else {
+        Err(Problems(problems))
+    }
+}
+
+/// Pushes the canaries of one adapter through it.
+///
+/// # Errors
+/// Every cell in which content passes that should be judged.
+pub fn cells(route: &RouteName, protocol: &dyn Protocol) -> Result<Vec<Cell>, Problems> {
+    let mut cells = Vec::new();
+    let mut problems = Vec::new();
+    for canary in protocol.canaries() {
+        let cell = cell(route, protocol, &canary);
+        match push::push(protocol, &canary) {
+            Ok(()) => cells.push(cell),
+            Err(fault) => problems.push(uncovered(&cell, &fault)),
         }
     }
     if problems.is_empty() {

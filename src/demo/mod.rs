@@ -254,10 +254,8 @@ fn settings(
         };
         Ok((name, upstream))
     };
-    let tool = |tool: &str, method: Method, path: &str| HttpTool {
-        tool: Some(ToolName::from(tool)),
-        method,
-        path: path.to_owned(),
+    let tool = |tool: &str, method: Method, path: &str| {
+        HttpTool::new(Some(ToolName::from(tool)), method, path)
     };
     let route = |name: &str, prefix: &str, upstream: &str, protocol| Route {
         name: RouteName::from(name),

@@ -156,12 +156,7 @@ impl Sample {
     }
 
     /// A whole JSON answer to it, as a canary of this content.
-    pub fn answered(
-        &self,
-        json: impl Into<Bytes>,
-        content: &'static str,
-        fate: Fate,
-    ) -> Canary {
+    pub fn answered(&self, json: impl Into<Bytes>, content: &'static str, fate: Fate) -> Canary {
         self.answer(200, "application/json", json, content, fate)
     }
 

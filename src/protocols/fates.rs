@@ -45,8 +45,8 @@ pub fn fates(count: usize, decision: &Decision) -> Result<Vec<Fate>, Malformed> 
 }
 
 /// What is said in place of the calls that are dropped.
-pub fn notes(fates: &[Fate]) -> Option<String> {
-    note::joined(fates.iter().filter_map(|fate| match fate {
+pub fn notes<'f>(fates: impl IntoIterator<Item = &'f Fate>) -> Option<String> {
+    note::joined(fates.into_iter().filter_map(|fate| match fate {
         Fate::Drop(note) => Some(note.clone()),
         Fate::Release(_) => None,
     }))

@@ -242,6 +242,16 @@ pub trait Protocol: Send + Sync {
         None
     }
 
+    /// The upstream's own session that the request uses: only who opened it may.
+    fn uses(&self, _request: &Request) -> Option<String> {
+        None
+    }
+
+    /// The upstream's own session that this answer opens.
+    fn opens(&self, _headers: &http::HeaderMap) -> Option<String> {
+        None
+    }
+
     /// A stored answer as the answer to this request.
     fn replayed(&self, _request: &Request, receipt: Receipt) -> Receipt {
         receipt

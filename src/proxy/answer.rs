@@ -73,7 +73,8 @@ impl Incoming {
     /// The answer: at once where it comes in events, else when it is whole and judged.
     pub(super) async fn answer(self) -> Result<Response<Body>, Refused> {
         if self.driver.framing() == Framing::Events && !self.bodiless {
-            let headers = headers::returning(&self.head.headers, false);
+            let mut headers = headers::returning(&self.head.headers, false);
+            headers::unbuffered(&mut headers);
             let body = stream::events(self.driver, self.body, &self.encodings);
             return Ok(with_head(self.head.status, headers, body));
         }

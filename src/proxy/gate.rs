@@ -21,12 +21,14 @@ use super::passage::Passage;
 use super::redeem::Redemption;
 use super::refuse::{self, Refused, should_retry};
 use super::route::{Entry, Routes};
+use super::sessions::Sessions;
 use super::transit::Transit;
 use super::upstream::Upstream;
 use super::{Body, Setup, full};
 use crate::guard::{Cleared, Decision, Guard};
 use crate::item::{Leg, RouteKind};
 use crate::metrics::Unscanned;
+use crate::principal::Principal;
 use crate::protocols::http_tools::problem;
 use crate::protocols::{Refusal, Request, Written};
 use crate::settings;
@@ -62,6 +64,7 @@ pub(super) struct Gate<U> {
     pub(super) permits: Arc<Semaphore>,
     pub(super) memory: Budget,
     pub(super) tasks: TaskTracker,
+    pub(super) sessions: Sessions,
     pub(super) upstream: U,
 }
 
@@ -141,6 +144,8 @@ impl<U: Upstream> Gate<U> {
             return Err(refuse::BODY_UNEXPECTED.refusal());
         }
         *address = entry.protocol.address(&request);
+        let used = entry.protocol.uses(&request);
+        self.owned(entry, used, &session.principal)?;
         if session.key.is_none()
             && let Some(own) = entry.protocol.session(&request)
         {
@@ -201,6 +206,8 @@ impl<U: Upstream> Gate<U> {
         if claims.is_empty() {
             let sent = self.upstream.send(name, outgoing).await;
             let response = sent.map_err(|error| transit.no_answer(&error))?;
+            let opened = transit.entry.protocol.opens(response.headers());
+            self.owned(&transit.entry, opened, &transit.session.principal)?;
             return Incoming::open(&transit, &request, response)?.answer().await;
         }
         let redemption = Redemption {
@@ -212,6 +219,23 @@ impl<U: Upstream> Gate<U> {
             permit,
         };
         redemption.start(&self.tasks).await
+    }
+
+    /// Refuses a session of the upstream that somebody else uses.
+    fn owned(
+        &self,
+        entry: &Entry,
+        session: Option<String>,
+        principal: &Principal,
+    ) -> Result<(), Refused> {
+        let admits = |session: String| {
+            let route = &entry.route.name;
+            self.sessions.admits(route, &session, principal)
+        };
+        if session.is_none_or(admits) {
+            return Ok(());
+        }
+        Err(refuse::SESSION_UNKNOWN.refusal())
     }
 
     /// The request, whole and decoded, and whether it came encoded.

@@ -14,6 +14,7 @@ mod passage;
 mod redeem;
 pub mod refuse;
 mod route;
+mod sessions;
 mod stream;
 mod transit;
 mod upstream;
@@ -27,12 +28,13 @@ use admission::Admission;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 pub use client::HttpUpstream;
-pub(crate) use gate::read;
 use futures_util::future::BoxFuture;
 use gate::Gate;
+pub(crate) use gate::read;
 use headers::Forwarding;
 use http_body_util::{BodyExt, Full};
 use route::Routes;
+use sessions::Sessions;
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 pub use upstream::{Upstream, UpstreamError};
@@ -118,6 +120,7 @@ pub fn service<U: Upstream>(setup: Setup, upstream: U) -> Result<ProxyService<U>
         permits: Arc::new(Semaphore::new(settings.limits.concurrency)),
         memory: Budget::new(settings.limits.memory),
         tasks: TaskTracker::new(),
+        sessions: Sessions::default(),
         routes,
         upstream,
         setup,

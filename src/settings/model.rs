@@ -215,6 +215,57 @@ pub struct HttpTool {
     pub method: Method,
     /// Path below the route's prefix, with `{name}` parameters that become arguments.
     pub path: String,
+    /// Request headers that are arguments, by the names that the arguments have.
+    pub headers: Vec<String>,
+    /// How its body may come.
+    pub bodies: Vec<BodyKind>,
+}
+
+impl HttpTool {
+    /// A call without header arguments, whose body may come in every way.
+    pub fn new(tool: Option<ToolName>, method: Method, path: impl Into<String>) -> Self {
+        Self {
+            tool,
+            method,
+            path: path.into(),
+            headers: Vec::new(),
+            bodies: BodyKind::ALL.to_vec(),
+        }
+    }
+}
+
+/// A body whose members, fields or parts are arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BodyKind {
+    /// `application/json` or `+json`.
+    Json,
+    /// `application/x-www-form-urlencoded`.
+    Form,
+    /// `multipart/form-data`.
+    Multipart,
+}
+
+impl BodyKind {
+    /// Every kind.
+    pub const ALL: [Self; 3] = [Self::Json, Self::Form, Self::Multipart];
+
+    /// The kind in a config.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::Form => "form",
+            Self::Multipart => "multipart",
+        }
+    }
+
+    /// The media type that a request names.
+    pub const fn media_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Form => "application/x-www-form-urlencoded",
+            Self::Multipart => "multipart/form-data",
+        }
+    }
 }
 
 /// A read-only database.

@@ -354,11 +354,7 @@ fn settings(tools: &HashMap<String, RouteName>, principals: Principals) -> Setti
         prefix: prefix(&name),
         name,
         upstream: UpstreamName::from(WORLD),
-        protocol: RouteProtocol::HttpTools(vec![HttpTool {
-            tool: None,
-            method: Method::POST,
-            path: "/{tool}".to_owned(),
-        }]),
+        protocol: RouteProtocol::HttpTools(vec![HttpTool::new(None, Method::POST, "/{tool}")]),
     });
     let model = Route {
         name: RouteName::from(MODEL),

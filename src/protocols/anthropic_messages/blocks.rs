@@ -8,18 +8,8 @@ use crate::names::ToolName;
 use crate::protocols::Malformed;
 use crate::protocols::strict::{exact_keys_in_request as check, invalid_request, list, present};
 use crate::protocols::texts::Source;
+use crate::protocols::unjudged::is_sealed;
 use crate::wire::json::{Kind, Node};
-
-/// Members without words for the model: names of types, ids, and what only the provider can open.
-const SKIPPED: [&str; 7] = [
-    "type",
-    "cache_control",
-    "encrypted_content",
-    "encrypted_index",
-    "encrypted_stdout",
-    "signature",
-    "tool_use_id",
-];
 
 /// Keys that a block is read by.
 const READ: [&str; 11] = [
@@ -98,13 +88,18 @@ impl<'d> Finder<'d, '_> {
         Ok(())
     }
 
-    /// A call of an earlier turn: whatever its arguments say was never judged as text.
+    /// A call of an earlier turn. Its arguments are untrusted: whoever made up the conversation wrote them. In a sealed turn
+    /// they stay as they came: they are the model's own words there, and were judged as a call on their way out.
     fn past_call(&mut self, block: &'d Node, pointer: &mut String) {
         let name = block.get("name").and_then(Node::as_str);
         if let (Some(id), Some(name)) = (block.get("id").and_then(Node::as_str), name) {
             self.tools.insert(id, name.into());
         }
-        let Some(input) = present(block, "input") else {
+        let is_sealed = self
+            .sealed
+            .iter()
+            .any(|span| span.contains(&block.span.start));
+        let Some(input) = present(block, "input").filter(|_| !is_sealed) else {
             return;
         };
         // No call id: this is not the answer to the call.
@@ -134,51 +129,41 @@ impl<'d> Finder<'d, '_> {
             self.run_by_provider(kind, None, block, pointer.clone());
         }
         let from = self.texts.len();
-        self.nested(block, kind, pointer, &source)?;
+        match kind {
+            "tool_result" => self.answer(block, pointer, &source)?,
+            kind if is_known(kind) => self.walk(block, pointer, &source),
+            _ => self.unknown(block, pointer, &source),
+        }
         self.texts.join(from, pointer, &source);
         Ok(())
     }
 
-    /// A block, and those in its content.
-    fn nested(
+    /// What stands in a client's own result is of any type; the provider's results are as the provider made them.
+    fn answer(
         &mut self,
         block: &'d Node,
-        kind: &str,
         pointer: &mut String,
         source: &Source,
     ) -> Result<(), Malformed> {
-        let known = matches!(
-            kind,
-            "text" | "image" | "document" | "search_result" | "container_upload" | "fallback"
-        ) || matches!(kind, "tool_reference" | "browser_state" | "tool_result")
-            || kind.ends_with("_tool_result");
-        if !known {
-            self.unknown(block, pointer, source);
-            return Ok(());
-        }
-        let content = block.get("content").map(|content| &content.kind);
-        let Some(Kind::Array(elements)) = content else {
-            self.walk(block, pointer, source);
-            return Ok(());
-        };
-        self.fetched(block, pointer);
         let length = pointer.len();
         for member in block.members() {
-            Place::push_step(pointer, &member.key);
-            if &*member.key == "content" {
+            let key = &*member.key;
+            Place::push_step(pointer, key);
+            if key == "content" && matches!(member.value.kind, Kind::Array(_)) {
                 let length = pointer.len();
-                for (index, element) in elements.iter().enumerate() {
+                for (index, element) in member.value.elements().iter().enumerate() {
                     Place::push_step(pointer, &index.to_string());
+                    check(element, pointer, &READ)?;
                     match element.get("type").and_then(Node::as_str) {
-                        Some(kind) => {
-                            check(element, pointer, &READ)?;
-                            self.nested(element, kind, pointer, source)?;
-                        }
+                        Some(kind) if is_known(kind) => self.walk(element, pointer, source),
+                        Some(_) => self.unknown(element, pointer, source),
                         None => self.texts.leaves(element, pointer, source, true),
                     }
                     pointer.truncate(length);
                 }
-            } else if !SKIPPED.contains(&&*member.key) {
+            } else if key == "content" {
+                self.texts.leaves(&member.value, pointer, source, true);
+            } else if !is_skipped(key) {
                 self.walk(&member.value, pointer, source);
             }
             pointer.truncate(length);
@@ -194,6 +179,8 @@ impl<'d> Finder<'d, '_> {
                 continue;
             }
             Place::push_step(pointer, &member.key);
+            let span = member.key_span.clone();
+            self.texts.key(&member.key, span, pointer, source);
             self.texts.leaves(&member.value, pointer, source, true);
             pointer.truncate(length);
         }
@@ -215,7 +202,7 @@ impl<'d> Finder<'d, '_> {
                 self.fetched(node, pointer);
                 for member in members {
                     let key = &*member.key;
-                    if SKIPPED.contains(&key) || self.has_no_words(node, key, &member.value) {
+                    if is_skipped(key) || self.has_no_words(node, key, &member.value) {
                         continue;
                     }
                     Place::push_step(pointer, key);
@@ -272,6 +259,26 @@ impl<'d> Finder<'d, '_> {
         }
         Ok(())
     }
+}
+
+/// Whether a member has no words for the model: names of types, ids, and what only the provider can open.
+fn is_skipped(key: &str) -> bool {
+    matches!(key, "type" | "cache_control" | "tool_use_id") || is_sealed(key)
+}
+
+/// Whether a block's type says in which members its words are.
+fn is_known(kind: &str) -> bool {
+    matches!(
+        kind,
+        "text"
+            | "image"
+            | "document"
+            | "search_result"
+            | "tool_reference"
+            | "browser_state"
+            | "container_upload"
+            | "fallback"
+    ) || kind.ends_with("_tool_result")
 }
 
 /// The type of a block.

@@ -1,12 +1,14 @@
 //! Requests: which endpoints are understood, and where untrusted texts, definitions and tools of the provider stand.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use http::Method;
 use http::request::Parts;
 
 use super::blocks::Message;
+use super::seal::sealed;
 use crate::item::{Item, Located, Place, ProviderTool};
 use crate::names::ToolName;
 use crate::protocols::endpoint::{body, is_model_path, no_body};
@@ -115,6 +117,7 @@ pub(super) fn found<'d>(body: &'d Node, rules: &Untrusted) -> Result<Vec<Found<'
         tools: HashMap::new(),
         servers: HashMap::new(),
         defined: Vec::new(),
+        sealed: sealed(body),
     };
     finder.provider(body)?;
     for (index, _) in list(body, "", "tools")?.iter().enumerate() {
@@ -143,6 +146,8 @@ pub(super) struct Finder<'d, 'r> {
     pub servers: HashMap<&'d str, Arc<str>>,
     /// Names that a definition of this request has.
     pub defined: Vec<&'d str>,
+    /// Bytes that must stay as they came.
+    pub sealed: Vec<Range<usize>>,
 }
 
 impl<'d> Finder<'d, '_> {

@@ -69,7 +69,7 @@ pub(super) fn is_within(found: &Found<'_>, all: &[Found<'_>], sealed: &[Range<us
             .any(|sealed| sealed.start <= span.start && span.end <= sealed.end)
     };
     match &found.slot {
-        Slot::Text(node, _) => within(&node.span),
+        Slot::Text(node, _) | Slot::Arguments(node) => within(&node.span),
         Slot::Keys(spans) => spans.iter().any(within),
         Slot::Joined(parts) => parts.iter().any(|(part, _)| {
             all.get(*part).is_some_and(|part| match &part.slot {

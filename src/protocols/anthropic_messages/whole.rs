@@ -13,7 +13,7 @@ use crate::protocols::fates::{Fate, fates};
 use crate::protocols::strict::{
     array, exact_keys, invalid_response, misframed, must_be_object, present,
 };
-use crate::protocols::{Frame, Framing, Malformed, ResponseReader, Step, unwritable};
+use crate::protocols::{Frame, Framing, Malformed, ResponseReader, Step, Unjudged, unwritable};
 use crate::wire::json::{BODY_DEPTH, Document, Node};
 use crate::wire::splice::Splice;
 
@@ -23,15 +23,17 @@ pub(super) struct Reader {
     endpoint: Endpoint,
     judged: Option<Document>,
     together: Option<usize>,
+    unjudged: Unjudged,
 }
 
 impl Reader {
-    pub const fn new(reply: Reply, endpoint: Endpoint) -> Self {
+    pub fn new(reply: Reply, endpoint: Endpoint) -> Self {
         Self {
             reply,
             endpoint,
             judged: None,
             together: None,
+            unjudged: Unjudged::none(),
         }
     }
 }
@@ -54,6 +56,9 @@ impl ResponseReader for Reader {
         if content.is_none() && self.endpoint == Endpoint::Messages && !is_error {
             return Err(invalid_response("the response has no `content`"));
         }
+        if let Some(content) = content {
+            self.unjudged = Unjudged::below(content, &[]);
+        }
         let proposals = proposals(&document, content)?;
         let bytes = proposals.iter().map(|proposal| proposal.call.size()).sum();
         check_held(proposals.len(), bytes, self.reply.held)?;
@@ -62,6 +67,7 @@ impl ResponseReader for Reader {
             .iter()
             .map(|proposal| proposal.call.located(proposal.position, &self.reply))
             .collect();
+        self.unjudged = Unjudged::below(root, &judge);
         if judge.is_empty() {
             return Ok(Step {
                 send: vec![document.bytes().clone()],
@@ -112,8 +118,16 @@ impl ResponseReader for Reader {
         Ok(Step::default())
     }
 
+    fn unjudged(&self) -> Unjudged {
+        self.unjudged.clone()
+    }
+
     fn together(&self) -> Option<usize> {
         self.together
+    }
+
+    fn unjudged(&self) -> Unjudged {
+        self.unjudged.clone()
     }
 }
 

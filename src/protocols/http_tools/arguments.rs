@@ -1,27 +1,55 @@
-//! Arguments of a call over HTTP: gathered from path, query and body, and put back where they came from.
+//! Arguments of a call over HTTP: gathered from path, query, headers and body, and put back where they came from.
 
 use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use http::{HeaderName, HeaderValue};
 use serde_json::{Map, Value};
 
+use super::multipart::Argument;
+use super::names::{check, decoded, encoded, loose, pairs, push_pair, unreadable};
 use crate::item::Arguments;
 use crate::protocols::Malformed;
-use crate::wire::json::{BODY_DEPTH, Document, Kind, folded};
+use crate::settings::BodyKind;
+use crate::wire::json::{BODY_DEPTH, Document, Kind, Node};
 use crate::wire::splice::quote;
 
-/// Everything but the unreserved characters of RFC 3986.
-const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
+/// Where arguments stand in a request.
+#[derive(Debug, Default)]
+pub(super) struct Places<'p> {
+    /// Parameters of the path, as they came.
+    pub(super) path: Vec<(&'p str, &'p str)>,
+    /// The query, as it came.
+    pub(super) query: Option<&'p str>,
+    /// Headers that are arguments.
+    pub(super) headers: Vec<(&'p str, &'p str)>,
+    /// The body, where there is one.
+    pub(super) body: Option<Body<'p>>,
+}
+
+/// A body that has arguments.
+#[derive(Debug)]
+pub(super) enum Body<'p> {
+    Json(&'p Document),
+    Form(&'p [u8]),
+    Multipart(Vec<Argument>),
+}
+
+impl Body<'_> {
+    pub(super) const fn kind(&self) -> BodyKind {
+        match self {
+            Self::Json(_) => BodyKind::Json,
+            Self::Form(_) => BodyKind::Form,
+            Self::Multipart(_) => BodyKind::Multipart,
+        }
+    }
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
     Path,
     Query,
+    Header,
     Body,
 }
 
@@ -33,52 +61,77 @@ pub(super) struct Gathered {
     raw: Vec<u8>,
     value: Map<String, Value>,
     exact: bool,
-    has_body: bool,
+    body: Option<BodyKind>,
 }
 
-fn unreadable(message: &str) -> Malformed {
-    Malformed {
-        code: "argument_unreadable",
-        message: message.to_owned(),
-    }
+/// What a request becomes that carries the stored arguments.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Rebuilt {
+    /// Path with query.
+    pub(super) target: String,
+    /// Headers that are arguments.
+    pub(super) headers: Vec<(HeaderName, HeaderValue)>,
+    /// The body; `None`: it stays as it came.
+    pub(super) body: Option<Bytes>,
 }
 
 impl Gathered {
-    /// Gathers from the path's parameters, the query and the body. A name in two places, or in two spellings that a lenient
-    /// reader takes for one, is refused.
-    pub(super) fn gather<'p>(
-        path: impl Iterator<Item = (&'p str, &'p str)>,
-        query: Option<&str>,
-        body: Option<&Document>,
-    ) -> Result<Self, Malformed> {
+    /// Gathers from everywhere. A name in two places, or in two spellings that a lenient reader takes for one, is refused.
+    pub(super) fn gather(places: Places<'_>) -> Result<Self, Malformed> {
         let mut gathered = Self {
             origins: HashMap::new(),
             seen: HashSet::new(),
             raw: vec![b'{'],
             value: Map::new(),
             exact: true,
-            has_body: body.is_some(),
+            body: places.body.as_ref().map(Body::kind),
         };
-        for (name, value) in path {
+        for (name, value) in places.path {
             let value = decoded(value)?;
             gathered.add(name, Origin::Path, &quote(&value), value.into())?;
         }
-        for (name, values) in pairs(query.unwrap_or_default())? {
-            let value = match <[String; 1]>::try_from(values) {
-                Ok([one]) => Value::String(one),
-                Err(many) => many.into(),
-            };
-            let raw = value.to_string();
-            gathered.add(&name, Origin::Query, raw.as_bytes(), value)?;
+        gathered.pairs(places.query.unwrap_or_default(), Origin::Query)?;
+        for (name, value) in places.headers {
+            gathered.add(name, Origin::Header, &quote(value), value.into())?;
         }
-        if let Some(body) = body {
-            gathered.body(body)?;
+        match places.body {
+            None => {}
+            Some(Body::Json(document)) => gathered.members(document)?,
+            Some(Body::Form(bytes)) => {
+                let text =
+                    std::str::from_utf8(bytes).map_err(|_| unreadable("The form is not UTF-8."))?;
+                gathered.pairs(text, Origin::Body)?;
+            }
+            Some(Body::Multipart(arguments)) => {
+                for Argument {
+                    name,
+                    raw,
+                    value,
+                    exact,
+                } in arguments
+                {
+                    gathered.exact &= exact;
+                    gathered.add(&name, Origin::Body, &raw, value)?;
+                }
+            }
         }
         gathered.raw.push(b'}');
         Ok(gathered)
     }
 
-    fn body(&mut self, body: &Document) -> Result<(), Malformed> {
+    fn pairs(&mut self, text: &str, origin: Origin) -> Result<(), Malformed> {
+        for (name, values) in pairs(text)? {
+            let value = match <[String; 1]>::try_from(values) {
+                Ok([one]) => Value::String(one),
+                Err(many) => many.into(),
+            };
+            let raw = value.to_string();
+            self.add(&name, origin, raw.as_bytes(), value)?;
+        }
+        Ok(())
+    }
+
+    fn members(&mut self, body: &Document) -> Result<(), Malformed> {
         if !matches!(body.root().kind, Kind::Object(_)) {
             return Err(unreadable(
                 "The body must be a JSON object: each member is an argument.",
@@ -102,13 +155,15 @@ impl Gathered {
         raw: &[u8],
         value: Value,
     ) -> Result<(), Malformed> {
-        if !self.seen.insert(folded(name)) {
+        if !self.seen.insert(loose(name)) {
             return Err(Malformed {
                 code: "argument_ambiguous",
-                message: "Two of path, query and body give the same argument. Send it once."
-                    .to_owned(),
+                message:
+                    "Two of path, query, headers and body give the same argument. Send it once."
+                        .to_owned(),
             });
         }
+        check(name)?;
         if !self.origins.is_empty() {
             self.raw.push(b',');
         }
@@ -129,20 +184,17 @@ impl Gathered {
         }
     }
 
-    /// Path with query, and body, that carry the stored arguments in the places of the fresh ones.
-    pub(super) fn put_back(
-        &self,
-        template: &str,
-        stored: &Bytes,
-    ) -> Result<(String, Bytes), Malformed> {
+    /// A request that carries the stored arguments in the places of the fresh ones. Parts are not stored: their body stays as
+    /// it came, and only where all its arguments are the stored ones, files by their hash.
+    pub(super) fn put_back(self, template: &str, stored: &Bytes) -> Result<Rebuilt, Malformed> {
         let odd = || unreadable("The stored arguments do not fit the call.");
         let document = Document::read(stored.clone(), BODY_DEPTH).map_err(|_| odd())?;
         if document.root().members().len() != self.origins.len() {
             return Err(odd());
         }
         let mut target = template.to_owned();
-        let mut query = String::new();
-        let mut body = vec![b'{'];
+        let (mut query, mut headers) = (String::new(), Vec::new());
+        let mut members = Vec::new();
         // In the stored order: the bytes that were approved are the bytes that are sent.
         for member in document.root().members() {
             let (name, value) = (&*member.key, &member.value);
@@ -151,84 +203,67 @@ impl Gathered {
                     let text = value.as_str().ok_or_else(odd)?;
                     target = target.replace(&format!("{{{name}}}"), &encoded(text));
                 }
-                Origin::Query => {
-                    let texts = match value.as_str() {
-                        Some(text) => vec![text],
-                        None => value.elements().iter().filter_map(|e| e.as_str()).collect(),
-                    };
-                    for text in texts {
-                        query.push(if query.is_empty() { '?' } else { '&' });
-                        query.extend(utf8_percent_encode(name, RESERVED));
-                        query.push('=');
-                        query.extend(utf8_percent_encode(text, RESERVED));
-                    }
+                Origin::Query => push_pairs(&mut query, name, value),
+                Origin::Header => {
+                    let text = value.as_str().ok_or_else(odd)?;
+                    let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| odd())?;
+                    let text = HeaderValue::from_str(text).map_err(|_| odd())?;
+                    headers.push((header, text));
                 }
-                Origin::Body => {
-                    if body.len() > 1 {
-                        body.push(b',');
-                    }
-                    body.extend_from_slice(&quote(name));
-                    body.push(b':');
-                    body.extend_from_slice(&document.raw(value));
-                }
+                Origin::Body => members.push((name, value)),
             }
         }
-        body.push(b'}');
-        target.push_str(&query);
-        let body = if self.has_body {
-            body.into()
-        } else {
-            Bytes::new()
+        if !query.is_empty() {
+            target.push('?');
+            target.push_str(&query);
+        }
+        let body = match self.body {
+            None => Some(Bytes::new()),
+            Some(BodyKind::Json) => Some(object(&document, &members)),
+            Some(BodyKind::Form) => {
+                let mut form = String::new();
+                for (name, value) in members {
+                    push_pairs(&mut form, name, value);
+                }
+                Some(form.into())
+            }
+            Some(BodyKind::Multipart) => {
+                let fresh = serde_json_canonicalizer::to_vec(&Value::Object(self.value));
+                if fresh.ok().is_none_or(|fresh| fresh[..] != stored[..]) {
+                    return Err(odd());
+                }
+                None
+            }
         };
-        Ok((target, body))
+        Ok(Rebuilt {
+            target,
+            headers,
+            body,
+        })
     }
 }
 
-/// As a path segment.
-pub(super) fn encoded(text: &str) -> String {
-    utf8_percent_encode(text, RESERVED).to_string()
-}
-
-/// Percent-decoded once, strictly.
-pub(super) fn decoded(text: &str) -> Result<String, Malformed> {
-    let malformed = text.split('%').skip(1).any(|rest| {
-        let digits = rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count();
-        digits != 2
-    });
-    if malformed {
-        return Err(unreadable("A percent sign is not followed by two digits."));
-    }
-    percent_decode_str(text)
-        .decode_utf8()
-        .map(std::borrow::Cow::into_owned)
-        .map_err(|_| unreadable("An argument in the path or query is not UTF-8."))
-}
-
-/// Names with their values, in order of first appearance. Refused are a bare `;`, where some readers split, and brackets in
-/// a name: to many `to[]` is the argument `to`, which a rule about `to` would not see.
-fn pairs(query: &str) -> Result<Vec<(String, Vec<String>)>, Malformed> {
-    if query.contains(';') {
-        return Err(unreadable("Send a semicolon in the query as `%3B`."));
-    }
-    let mut pairs: Vec<(String, Vec<String>)> = Vec::new();
-    let mut places: HashMap<String, usize> = HashMap::new();
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let name = decoded(&name.replace('+', " "))?;
-        let value = decoded(&value.replace('+', " "))?;
-        if name.contains(['[', ']']) {
-            return Err(unreadable(
-                "A name in the query has brackets. Repeat the plain name for several values.",
-            ));
+fn object(document: &Document, members: &[(&str, &Node)]) -> Bytes {
+    let mut body = vec![b'{'];
+    for (name, value) in members {
+        if body.len() > 1 {
+            body.push(b',');
         }
-        if let Some((_, values)) = places.get(&name).and_then(|place| pairs.get_mut(*place)) {
-            values.push(value);
-        } else {
-            places.insert(name.clone(), pairs.len());
-            pairs.push((name, vec![value]));
-        }
+        body.extend_from_slice(&quote(name));
+        body.push(b':');
+        body.extend_from_slice(&document.raw(value));
     }
-    Ok(pairs)
+    body.push(b'}');
+    body.into()
+}
+
+fn push_pairs(out: &mut String, name: &str, value: &Node) {
+    if let Some(text) = value.as_str() {
+        push_pair(out, name, text);
+    }
+    for text in value.elements().iter().filter_map(Node::as_str) {
+        push_pair(out, name, text);
+    }
 }
 
 #[cfg(test)]
@@ -244,8 +279,13 @@ mod tests {
     ) -> Result<Gathered, &'static str> {
         let document =
             body.map(|text| Document::read(Bytes::from_static(text.as_bytes()), 8).unwrap());
-        Gathered::gather(path.iter().copied(), Some(query), document.as_ref())
-            .map_err(|malformed| malformed.code)
+        let places = Places {
+            path: path.to_vec(),
+            query: Some(query),
+            headers: Vec::new(),
+            body: document.as_ref().map(Body::Json),
+        };
+        Gathered::gather(places).map_err(|malformed| malformed.code)
     }
 
     #[test]
@@ -281,6 +321,8 @@ mod tests {
             (vec![], "", Some(r#"{"ask": 1, "a\u017fk": 2}"#)),
             (vec![], "", Some(r#"{"ask": 1, "as\u212a": 2}"#)),
             (vec![], "", Some(r#"{"id": 1, "id\u0000": 2}"#)),
+            (vec![], "order_id=1&orderId=2", None),
+            (vec![], "order.id=1", Some(r#"{"order id": 2}"#)),
         ] {
             let refused = gather(&path, query, body).unwrap_err();
             assert_eq!(refused, "argument_ambiguous", "{query} {body:?}");
@@ -295,6 +337,11 @@ mod tests {
             ("a=1;b=2", None),
             ("to[]=a", None),
             ("to%5B0%5D=a", None),
+            ("to%00=a", None),
+            ("+to=a", None),
+            ("_Method=DELETE", None),
+            ("", Some(r#"{"_method": "DELETE"}"#)),
+            ("", Some(r#"{"to\u0000": "a"}"#)),
             ("", Some("[1]")),
             ("", Some("\"a\"")),
         ] {
@@ -305,18 +352,23 @@ mod tests {
 
     #[test]
     fn stored_arguments_go_back_where_the_fresh_ones_came_from() {
-        let gathered = gather(
-            &[("id", "a%20b")],
-            "to=x&to=y%26z&q=1",
-            Some(r#"{"amount": 5.0, "note": "\u0041"}"#),
-        )
-        .unwrap();
+        let gathered = || {
+            gather(
+                &[("id", "a%20b")],
+                "to=x&to=y%26z&q=1",
+                Some(r#"{"amount": 5.0, "note": "\u0041"}"#),
+            )
+            .unwrap()
+        };
         let stored =
             Bytes::from_static(br#"{"amount":5,"id":"a b","note":"A","q":"1","to":["x","y&z"]}"#);
-        let (target, body) = gathered.put_back("/orders/{id}/mail", &stored).unwrap();
-        assert_eq!(target, "/orders/a%20b/mail?q=1&to=x&to=y%26z");
-        assert_eq!(&body[..], br#"{"amount":5,"note":"A"}"#);
         let other = Bytes::from_static(br#"{"id":"a b"}"#);
-        assert!(gathered.put_back("/orders/{id}/mail", &other).is_err());
+        assert!(gathered().put_back("/orders/{id}/mail", &other).is_err());
+        let rebuilt = gathered().put_back("/orders/{id}/mail", &stored).unwrap();
+        assert_eq!(rebuilt.target, "/orders/a%20b/mail?q=1&to=x&to=y%26z");
+        assert_eq!(
+            rebuilt.body.as_deref(),
+            Some(&br#"{"amount":5,"note":"A"}"#[..])
+        );
     }
 }

@@ -6,11 +6,11 @@ use super::HttpTools;
 use crate::protocols::canary::Fate::{Judged, Refused};
 use crate::protocols::canary::ItemKind::{ToolCall, ToolOutput};
 use crate::protocols::canary::{Canary, MARK, Sample};
-use crate::settings::HttpTool;
+use crate::settings::{BodyKind, HttpTool};
 
 /// The canaries of a route.
 pub(super) fn canaries(adapter: &HttpTools) -> Vec<Canary> {
-    let mut all: Vec<_> = adapter.tools.iter().flat_map(tool).collect();
+    let mut all: Vec<_> = adapter.0.tools().iter().flat_map(tool).collect();
     all.push(
         Sample::post(&format!("/{MARK}/holdpoint/no/such/path"), "{}")
             .canary("a path that no tool takes", Refused("endpoint_unknown")),
@@ -38,10 +38,20 @@ fn tool(tool: &HttpTool) -> Vec<Canary> {
         let sample = Sample::new(tool.method.clone(), &marked);
         all.push(sample.canary("call, argument in the path", Judged(ToolCall)));
     }
-    let query = Sample::new(tool.method.clone(), &format!("{plain}?holdpoint_canary={MARK}"));
+    let query = Sample::new(
+        tool.method.clone(),
+        &format!("{plain}?holdpoint_canary={MARK}"),
+    );
     all.push(query.canary("call, argument in the query", Judged(ToolCall)));
     let body = json!({"holdpoint_canary": {"deep": [MARK]}}).to_string();
-    all.push(asked.clone().json(body).canary("call, argument in a JSON body", Judged(ToolCall)));
+    if tool.bodies.contains(&BodyKind::Json) {
+        all.push(
+            asked
+                .clone()
+                .json(body)
+                .canary("call, argument in a JSON body", Judged(ToolCall)),
+        );
+    }
 
     let answers = [
         ("output, string of JSON", json!({"a": [{"b": MARK}]})),

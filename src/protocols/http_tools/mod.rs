@@ -1,27 +1,33 @@
-//! REST tool backends: a method and a path template are a tool, its arguments come from path, query and a JSON body.
+//! REST tool backends: a method and a path template are a tool, its arguments come from path, query, headers and a body in
+//! JSON, as a form or in parts.
 //!
 //! What no template matches is refused. The whole call is one item; the answer's texts are items.
 
 mod arguments;
 mod canaries;
+mod events;
+mod multipart;
+mod names;
 mod problem;
 mod response;
+mod templates;
 
-use std::collections::HashMap;
-
-use arguments::Gathered;
+use arguments::{Body, Gathered, Places};
 use bytes::Bytes;
-use http::request::Parts;
-use http::{HeaderName, HeaderValue, Method, Uri, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 pub use problem::problem;
+use response::Label;
+use templates::{Found, Templates};
 
 use super::canary::Canary;
-use super::{Malformed, Protocol, Refusal, Request, ResponseReader, Written, unwritable};
+use super::strict::media_type;
+use super::{Malformed, Protocol, Refusal, Request, ResponseReader, Unjudged, Written, unwritable};
 use crate::guard::Decision;
 use crate::item::{Item, Located, Place, RouteKind, ToolCall};
 use crate::names::ToolName;
-use crate::settings::HttpTool;
-use crate::source::{Problem, Problems};
+use crate::settings::{BodyKind, HttpTool};
+use crate::source::Problems;
+use crate::unscanned::Unscanned;
 use crate::verdict::{Reason, Verdict};
 use crate::wire::json::{BODY_DEPTH, Document};
 use crate::wire::media::{Media, media};
@@ -35,14 +41,7 @@ const IN_PROGRESS_RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 
 /// The adapter.
 #[derive(Clone, Debug)]
-pub struct HttpTools {
-    tools: Vec<HttpTool>,
-    routers: Routers,
-    /// The same templates in lower case: which one a backend takes that ignores case.
-    lenient: Routers,
-}
-
-type Routers = HashMap<Method, matchit::Router<usize>>;
+pub struct HttpTools(Templates);
 
 /// A request taken apart.
 struct Matched<'t> {
@@ -57,84 +56,45 @@ impl HttpTools {
     /// # Errors
     /// Every template that is malformed, ambiguous, or names no tool or one that is named twice.
     pub fn new(tools: &[HttpTool]) -> Result<Self, Problems> {
-        let (mut routers, mut lenient) = (Routers::new(), Routers::new());
-        let mut problems = Vec::new();
-        for (index, tool) in tools.iter().enumerate() {
-            if let Err(problem) = check(tool, tools.get(..index).unwrap_or_default()) {
-                problems.push(problem);
-                continue;
-            }
-            let insert = |routers: &mut Routers, path: &str| {
-                let router = routers.entry(tool.method.clone()).or_default();
-                router.insert(path, index).err()
-            };
-            let fault = insert(&mut routers, &tool.path)
-                .or_else(|| insert(&mut lenient, &in_lower_case(&tool.path)));
-            if let Some(error) = fault {
-                problems.push(at(tool, &error.to_string()));
-            }
-        }
-        if !problems.is_empty() {
-            return Err(Problems(problems));
-        }
-        Ok(Self {
-            tools: tools.to_vec(),
-            routers,
-            lenient,
-        })
-    }
-
-    fn find<'s, 'p>(&'s self, parts: &'p Parts) -> Option<(&'s HttpTool, matchit::Params<'s, 'p>)> {
-        let path = parts.uri.path();
-        let found = self.routers.get(&parts.method)?.at(path).ok()?;
-        // To many backends `/orders/EXPORT` is the tool at `/orders/export`, not the order of that name.
-        let lower = path.to_ascii_lowercase();
-        let lenient = self.lenient.get(&parts.method)?.at(&lower).ok()?;
-        let template = self.tools.get(*found.value)?;
-        (lenient.value == found.value).then_some((template, found.params))
+        Templates::new(tools).map(Self)
     }
 
     fn matched(&self, request: &Request) -> Result<Matched<'_>, Malformed> {
-        let (template, params) = self.find(&request.parts).ok_or_else(unknown)?;
-        if request.parts.uri.path().contains(';') {
+        let parts = &request.parts;
+        let found = self.0.find(parts).ok_or_else(unknown)?;
+        let template = found.tool;
+        if parts.uri.path().contains(';') {
             // Parameters of a segment to some servers, which take the rest for the path.
             return Err(Malformed {
                 code: "argument_unreadable",
                 message: "Send a semicolon in the path as `%3B`.".to_owned(),
             });
         }
-        if request.json.is_none() && !request.body.is_empty() {
-            return Err(Malformed {
-                code: "unsupported_media_type",
-                message: "Send the body as `application/json`.".to_owned(),
-            });
-        }
-        let named = params
-            .iter()
-            .filter(|(name, _)| template.tool.is_some() || *name != TOOL);
+        let tool = self.named_tool(&found)?;
+        let own = |(name, _): &(&str, &str)| template.tool.is_some() || *name != TOOL;
+        let places = Places {
+            path: found.params.into_iter().filter(own).collect(),
+            query: parts.uri.query(),
+            headers: header_arguments(template, &parts.headers)?,
+            body: body(template, request)?,
+        };
         Ok(Matched {
             template,
-            tool: self.named_tool(template, &params)?,
-            gathered: Gathered::gather(named, request.parts.uri.query(), request.json.as_ref())?,
+            tool,
+            gathered: Gathered::gather(places)?,
         })
     }
 
-    fn named_tool(
-        &self,
-        template: &HttpTool,
-        params: &matchit::Params<'_, '_>,
-    ) -> Result<ToolName, Malformed> {
-        if let Some(tool) = &template.tool {
+    fn named_tool(&self, found: &Found<'_, '_>) -> Result<ToolName, Malformed> {
+        if let Some(tool) = &found.tool.tool {
             return Ok(tool.clone());
         }
-        let name = params.get(TOOL).ok_or_else(unknown)?;
-        let name = arguments::decoded(name).map(ToolName::from)?;
+        let named = found.params.iter().find(|(name, _)| *name == TOOL);
+        let (_, name) = named.ok_or_else(unknown)?;
+        let name = names::decoded(name).map(ToolName::from)?;
         // A tool with a path of its own has no other.
-        if self
-            .tools
-            .iter()
-            .any(|own| own.tool.as_ref() == Some(&name))
-        {
+        let mut tools = self.0.tools().iter();
+        if tools.any(|own| own.tool.as_ref() == Some(&name)) {
             return Err(unknown());
         }
         Ok(name)
@@ -142,21 +102,116 @@ impl HttpTools {
 
     /// The request in the stored form of its arguments.
     fn bound(&self, request: &mut Request, stored: &Bytes) -> Result<(), Malformed> {
-        let matched = self.matched(request)?;
-        let mut template = matched.template.path.clone();
-        if matched.template.tool.is_none() {
-            template = template.replace("{tool}", &arguments::encoded(matched.tool.as_str()));
+        let Matched {
+            template,
+            tool,
+            gathered,
+        } = self.matched(request)?;
+        let mut path = template.path.clone();
+        if template.tool.is_none() {
+            path = path.replace("{tool}", &names::encoded(tool.as_str()));
         }
-        let (target, body) = matched.gathered.put_back(&template, stored)?;
-        request.parts.uri = Uri::try_from(target).map_err(|_| unwritable())?;
-        request.json = if body.is_empty() {
-            None
-        } else {
-            Some(Document::read(body.clone(), BODY_DEPTH).map_err(|_| unwritable())?)
+        let rebuilt = gathered.put_back(&path, stored)?;
+        request.parts.uri = Uri::try_from(rebuilt.target).map_err(|_| unwritable())?;
+        request.parts.headers.extend(rebuilt.headers);
+        let Some(body) = rebuilt.body else {
+            return Ok(());
         };
+        if request.json.is_some() {
+            let document = Document::read(body.clone(), BODY_DEPTH);
+            request.json = Some(document.map_err(|_| unwritable())?);
+        }
         request.body = body;
         Ok(())
     }
+}
+
+/// The declared headers that came, each once.
+fn header_arguments<'p>(
+    template: &'p HttpTool,
+    headers: &'p HeaderMap,
+) -> Result<Vec<(&'p str, &'p str)>, Malformed> {
+    let mut found = Vec::new();
+    for name in &template.headers {
+        let dashed = |name: &str| name.to_ascii_lowercase().replace('_', "-");
+        let wanted = dashed(name);
+        // CGI and its heirs take `_` for `-`.
+        let mut values = headers
+            .iter()
+            .filter(|(header, _)| dashed(header.as_str()) == wanted);
+        let Some((header, value)) = values.next() else {
+            continue;
+        };
+        if values.next().is_some() || !header.as_str().eq_ignore_ascii_case(name) {
+            return Err(Malformed {
+                code: "argument_ambiguous",
+                message:
+                    "A header that is an argument comes twice, or in two spellings. Send it once."
+                        .to_owned(),
+            });
+        }
+        let dropped = headers
+            .get_all(header::CONNECTION)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','))
+            .any(|dropped| dashed(dropped.trim()) == wanted);
+        if dropped {
+            return Err(Malformed {
+                code: "connection_invalid",
+                message: "The Connection header names a header that is an argument.".to_owned(),
+            });
+        }
+        let value = value.to_str().map_err(|_| {
+            names::unreadable("A header that is an argument has other than visible ASCII.")
+        })?;
+        found.push((name.as_str(), value));
+    }
+    Ok(found)
+}
+
+/// The body in a kind that the tool takes.
+fn body<'p>(template: &HttpTool, request: &'p Request) -> Result<Option<Body<'p>>, Malformed> {
+    let headers = &request.parts.headers;
+    let refused = || {
+        let kinds = template.bodies.iter().map(|kind| kind.media_type());
+        let kinds: Vec<_> = kinds.map(|kind| format!("`{kind}`")).collect();
+        let message = match kinds.as_slice() {
+            [] => "This tool takes no body.".to_owned(),
+            kinds => format!("Send the body as {}.", kinds.join(" or ")),
+        };
+        Malformed {
+            code: "unsupported_media_type",
+            message,
+        }
+    };
+    let content_type = headers.get(header::CONTENT_TYPE);
+    let content_type = content_type.and_then(|value| value.to_str().ok());
+    let content_type = content_type.unwrap_or_default();
+    let body = if let Some(document) = &request.json {
+        Body::Json(document)
+    } else if request.body.is_empty() {
+        return Ok(None);
+    } else {
+        match media_type(headers).as_deref() {
+            Some("application/x-www-form-urlencoded") => Body::Form(&request.body),
+            Some("multipart/form-data") => {
+                if !template.bodies.contains(&BodyKind::Multipart) {
+                    return Err(refused());
+                }
+                Body::Multipart(multipart::arguments(content_type, &request.body)?)
+            }
+            _ => return Err(refused()),
+        }
+    };
+    // Some frameworks look for their types anywhere in the header.
+    let parameters = content_type.split_once(';').unwrap_or_default().1;
+    let parameters = parameters.to_ascii_lowercase();
+    let second = ["json", "multipart/", "urlencoded"];
+    if !template.bodies.contains(&body.kind()) || second.iter().any(|t| parameters.contains(t)) {
+        return Err(refused());
+    }
+    Ok(Some(body))
 }
 
 impl Protocol for HttpTools {
@@ -209,9 +264,25 @@ impl Protocol for HttpTools {
             code: "upstream_invalid_response",
             message: "The tool's answer is not in UTF-8, so its text cannot be judged.".to_owned(),
         })?;
-        let (template, params) = self.find(&request.parts).ok_or_else(unknown)?;
-        let tool = Some(self.named_tool(template, &params)?);
-        Ok(Box::new(response::Answer::new(tool, media == Media::Json)))
+        let found = self.0.find(&request.parts).ok_or_else(unknown)?;
+        let tool = Some(self.named_tool(&found)?);
+        if media == Media::Events {
+            return Ok(Box::new(events::Events::new(tool)));
+        }
+        let essence = media_type(&head.headers);
+        let label = Label::of(essence.as_deref(), media == Media::Json);
+        Ok(Box::new(response::Answer::new(tool, label)))
+    }
+
+    fn unjudged(&self, request: &Request, _items: &[Located]) -> Unjudged {
+        let headers = &request.parts.headers;
+        if media_type(headers).as_deref() != Some(BodyKind::Multipart.media_type()) {
+            return Unjudged::default();
+        }
+        let content_type = headers.get(header::CONTENT_TYPE);
+        let content_type = content_type.and_then(|value| value.to_str().ok());
+        let opaque = multipart::opaque(content_type.unwrap_or_default(), &request.body);
+        Unjudged::of(Unscanned::Binary, opaque)
     }
 
     fn canaries(&self) -> Vec<Canary> {
@@ -234,60 +305,6 @@ fn unknown() -> Malformed {
         code: "endpoint_unknown",
         message: "The route maps no tool to this method and path. Add it to the route's `tools`."
             .to_owned(),
-    }
-}
-
-/// A template without upper case, but for the names of its parameters.
-fn in_lower_case(path: &str) -> String {
-    let segments = path.split('/').map(|segment| {
-        if segment.starts_with('{') {
-            segment.to_owned()
-        } else {
-            segment.to_ascii_lowercase()
-        }
-    });
-    segments.collect::<Vec<_>>().join("/")
-}
-
-fn at(tool: &HttpTool, what: &str) -> Problem {
-    Problem::new(format!("`{} {}`: {what}", tool.method, tool.path))
-}
-
-/// One tool, one method, one path: an approval of a call must not open another way to it.
-fn check(tool: &HttpTool, before: &[HttpTool]) -> Result<(), Problem> {
-    let path = tool.path.as_str();
-    if !path.starts_with('/') {
-        return Err(at(tool, "a path template starts with '/'"));
-    }
-    if path.contains("{{") || path.contains("}}") || path.contains("{*") {
-        return Err(at(
-            tool,
-            "a path template has parameters of the form {name} only",
-        ));
-    }
-    let path_and_query = path.replace(['{', '}'], "");
-    if path_and_query.contains(['?', '#', '%', ';']) || path.contains("//") {
-        return Err(at(
-            tool,
-            "a path template has plain segments: no query, escapes or empty segments",
-        ));
-    }
-    match &tool.tool {
-        None if !path.contains("{tool}") => Err(at(tool, "nothing says which tool this is")
-            .help("name it, or put {tool} into the path")),
-        None if before
-            .iter()
-            .any(|other| other.tool.is_none() && other.path.contains("{tool}")) =>
-        {
-            Err(at(tool, "another path names its tools by {tool} already")
-                .help("keep one of them: an approval is for one method and path"))
-        }
-        Some(name) if before.iter().any(|other| other.tool.as_ref() == Some(name)) => Err(at(
-            tool,
-            &format!("the tool `{name}` has another path already"),
-        )
-        .help("give each method and path its own tool name: an approval is for one of them")),
-        _ => Ok(()),
     }
 }
 

@@ -1,6 +1,7 @@
 use std::borrow::Cow;
 
 use futures_util::future::BoxFuture;
+use http::Method;
 use serde_json::{Value, json};
 
 use super::*;
@@ -12,11 +13,7 @@ use crate::verdict::{Finding, Hold};
 use crate::verdict::{LayerId, Rewrite, RewriteKind, Ruling, Undecided};
 
 fn tool(name: Option<&str>, method: Method, path: &str) -> HttpTool {
-    HttpTool {
-        tool: name.map(ToolName::from),
-        method,
-        path: path.to_owned(),
-    }
+    HttpTool::new(name.map(ToolName::from), method, path)
 }
 
 fn shop() -> HttpTools {
@@ -131,8 +128,8 @@ fn what_no_template_matches_is_refused() {
         let refused = call(&request(method, uri, ""));
         assert_eq!(refused.unwrap_err(), "endpoint_unknown", "{uri}");
     }
-    let form = request(Method::POST, "/tools/x", "a=1");
-    assert_eq!(call(&form).unwrap_err(), "unsupported_media_type");
+    let unnamed = request(Method::POST, "/tools/x", "a=1");
+    assert_eq!(call(&unnamed).unwrap_err(), "unsupported_media_type");
 }
 
 #[test]
@@ -312,7 +309,7 @@ fn every_text_of_a_json_answer_is_judged_and_edited_in_place() {
 
 #[test]
 fn text_is_judged_whatever_its_label() {
-    for label in ["text/plain", "text/event-stream", "application/xml", ""] {
+    for label in ["text/plain", "text/html", "application/xml", ""] {
         let deny = |_: &str| Verdict::Deny(finding(Reason::InjectionDetected));
         let (texts, out) = answer(label, b"data: evil\n\n", deny).unwrap();
         assert_eq!(texts, ["data: evil\n\n"], "{label}");
@@ -367,7 +364,7 @@ fn many_texts_are_refused_and_long_keys_are_not_repeated_for_each() {
     assert_eq!(refused.unwrap_err(), "upstream_too_large");
 
     let long = format!("{{\"{}\":{}}}", "k".repeat(10_000), texts(10));
-    let mut reader = response::Answer::new(None, true);
+    let mut reader = response::Answer::new(None, Label::Json);
     let step = reader.push(Frame::Whole(long.into())).unwrap();
     assert_eq!(step.judge.len(), 11);
     assert!(step.judge.iter().all(|l| l.place.pointer.len() < 100));

@@ -6,6 +6,7 @@
 mod answer;
 mod asked;
 mod call;
+mod canaries;
 mod endpoint;
 mod headers;
 mod message;
@@ -21,6 +22,7 @@ use http::{StatusCode, Uri, response};
 use message::{Message, document, id_text};
 use render::Address;
 
+use super::canary::Canary;
 use super::strict::invalid_response;
 use super::{Malformed, Protocol, Refusal, Request, ResponseReader, Written, unwritable};
 use crate::guard::{Decision, Receipt};
@@ -275,13 +277,18 @@ impl Protocol for Mcp {
         address(request).map(|address| address.to_bytes())
     }
 
+    fn uses(&self, request: &Request) -> Option<String> {
+        match self.key(request)? {
+            Key::Session(name) | Key::Endpoint(name) => Some(name.to_string()),
+        }
+    }
+
+    fn opens(&self, headers: &http::HeaderMap) -> Option<String> {
+        headers::session(headers).map(str::to_owned)
+    }
+
     fn session(&self, request: &Request) -> Option<String> {
-        let own = headers::session(&request.parts.headers).map(str::to_owned);
-        own.or_else(|| match self.announced(request)? {
-            Key::Endpoint(endpoint) => Some(endpoint.to_string()),
-            Key::Session(_) => None,
-        })
-        .or_else(|| {
+        self.uses(request).or_else(|| {
             let message = Message::read(request.json.as_ref()?).ok()?;
             let named = message.session().filter(|text| headers::is_name(text))?;
             Some(named.to_owned())
@@ -293,6 +300,10 @@ impl Protocol for Mcp {
             Some(address) => render::replayed(receipt, &address),
             None => receipt,
         }
+    }
+
+    fn canaries(&self) -> Vec<Canary> {
+        canaries::canaries()
     }
 
     fn refuse(&self, refusal: &Refusal, to: Option<&Bytes>) -> http::Response<Bytes> {

@@ -9,9 +9,10 @@ use serde_json::json;
 use super::{MAX_CHOICES, exact_keys, invalid_response, present};
 use crate::item::{Arguments, Item, Located, Place, ToolCall, UnreadableCall};
 use crate::names::ToolName;
-use crate::protocols::Malformed;
 use crate::protocols::object::Object;
 use crate::protocols::strict::{must_be_object, whole_number};
+use crate::protocols::{Malformed, wrapped};
+use crate::settings::Wrapped;
 use crate::wire::json::{Document, Node};
 
 /// In which form a call is written.
@@ -200,17 +201,20 @@ impl Call {
                 .sum::<usize>()
     }
 
-    /// The call as an item.
-    pub fn located(&self, pointer: String) -> Located {
+    /// The call as an item: the inner one, where it carries another.
+    pub fn located(&self, pointer: String, wrapped: &[Wrapped]) -> Located {
         let call_id = self.id.as_deref().map(Arc::from);
         let tool = ToolName::from(self.name.as_deref().unwrap_or_default());
         let item = match self.arguments() {
-            Ok(args) => Item::ToolCall(ToolCall {
-                tool,
-                args,
-                call_id,
-                again: false,
-            }),
+            Ok(args) => {
+                let call = ToolCall {
+                    tool,
+                    args,
+                    call_id,
+                    again: false,
+                };
+                wrapped::judged(wrapped, call)
+            }
             Err(cause) => Item::Unreadable(UnreadableCall {
                 tool,
                 call_id,
@@ -239,12 +243,15 @@ impl Call {
         Arguments::read(raw).map_err(|error| error.to_string())
     }
 
-    /// The text to write when these stored arguments take the place of the proposed ones.
-    pub fn stored_text(&self, arguments: &Bytes) -> Option<String> {
+    /// The text to write when these stored arguments take the place of the judged ones.
+    pub fn stored_text(&self, stored: &Bytes, wrapped: &[Wrapped]) -> Option<String> {
+        let tool = ToolName::from(self.name.as_deref()?);
+        let own = self.arguments().ok()?.raw;
+        let arguments = wrapped::rewrapped(wrapped, &tool, &own, stored)?;
         if self.form() != Form::Custom {
             return String::from_utf8(arguments.to_vec()).ok();
         }
-        let arguments = Arguments::read(arguments.clone()).ok()?;
+        let arguments = Arguments::read(arguments).ok()?;
         Some(arguments.value.get("input")?.as_str()?.to_owned())
     }
 

@@ -16,15 +16,22 @@ pub(super) fn canaries(route: &ModelRoute) -> Vec<Canary> {
     all.extend(said(route));
     all.extend(definitions());
     all.extend(answers());
-    all.extend(["/v1/completions", "/v1/embeddings", "/v1/responses"].map(|path| {
-        Sample::post(path, json!({"prompt": MARK}).to_string())
-            .canary("an endpoint that is not understood", Refused("endpoint_unknown"))
-    }));
+    all.extend(
+        ["/v1/completions", "/v1/embeddings", "/v1/responses"].map(|path| {
+            Sample::post(path, json!({"prompt": MARK}).to_string()).canary(
+                "an endpoint that is not understood",
+                Refused("endpoint_unknown"),
+            )
+        }),
+    );
     all
 }
 
 fn ask(messages: &Value) -> Sample {
-    Sample::post(PATH, json!({"model": "m", "messages": messages}).to_string())
+    Sample::post(
+        PATH,
+        json!({"model": "m", "messages": messages}).to_string(),
+    )
 }
 
 fn with(content: &'static str, fate: Fate, key: &str, value: Value) -> Canary {
@@ -38,7 +45,8 @@ fn with(content: &'static str, fate: Fate, key: &str, value: Value) -> Canary {
 /// What tools gave back.
 fn outputs() -> Vec<Canary> {
     let called = |body: Value| {
-        let call = json!({"id": "c1", "type": "function", "function": {"name": "t", "arguments": "{}"}});
+        let call =
+            json!({"id": "c1", "type": "function", "function": {"name": "t", "arguments": "{}"}});
         ask(&json!([
             {"role": "user", "content": "go"},
             {"role": "assistant", "content": null, "tool_calls": [call]},
@@ -64,7 +72,12 @@ fn outputs() -> Vec<Canary> {
 /// What user, operator and model said.
 fn said(route: &ModelRoute) -> Vec<Canary> {
     let fate = |role: &str| {
-        if route.untrusted.roles.iter().any(|untrusted| untrusted == role) {
+        if route
+            .untrusted
+            .roles
+            .iter()
+            .any(|untrusted| untrusted == role)
+        {
             Judged(ToolOutput)
         } else {
             Passed(UserText)
@@ -79,7 +92,7 @@ fn said(route: &ModelRoute) -> Vec<Canary> {
         text("system", "text of the operator"),
         text("assistant", "earlier text of the model"),
         ask(&json!([{"role": "assistant", "content": null, "tool_calls": [call]}]))
-            .canary("earlier call of the model", Passed(UserText)),
+            .canary("earlier call of the model", Judged(ToolOutput)),
     ];
     all.extend(route.untrusted.tags.iter().map(|tag| {
         let text = format!("look: <{tag}>{MARK}</{tag}>");
@@ -101,9 +114,24 @@ fn definitions() -> Vec<Canary> {
     let tool = |function: Value| json!([{"type": "function", "function": function}]);
     let custom = json!([{"type": "custom", "custom": {"name": "t", "description": MARK}}]);
     vec![
-        with("definition, description", Judged(Definition), "tools", tool(function(MARK, "x"))),
-        with("definition, schema", Judged(Definition), "tools", tool(function("x", MARK))),
-        with("definition of a custom tool", Judged(Definition), "tools", custom),
+        with(
+            "definition, description",
+            Judged(Definition),
+            "tools",
+            tool(function(MARK, "x")),
+        ),
+        with(
+            "definition, schema",
+            Judged(Definition),
+            "tools",
+            tool(function("x", MARK)),
+        ),
+        with(
+            "definition of a custom tool",
+            Judged(Definition),
+            "tools",
+            custom,
+        ),
         with(
             "definition of a legacy function",
             Judged(Definition),
@@ -117,7 +145,11 @@ fn definitions() -> Vec<Canary> {
 fn calls() -> [(&'static str, Fate, Value, [Value; 2]); 4] {
     let (first, second) = HALVES;
     let call = |form: &str, key: &str, text: &str| {
-        let kind = if form == "function_call" { "function" } else { form };
+        let kind = if form == "function_call" {
+            "function"
+        } else {
+            form
+        };
         json!({"tool_calls": [{"index": 0, "id": "c1", "type": kind, form: {"name": "t", key: text}}]})
     };
     let rest = |form: &str, key: &str, text: &str| json!({"tool_calls": [{"index": 0, form: {key: text}}]});
@@ -130,19 +162,28 @@ fn calls() -> [(&'static str, Fate, Value, [Value; 2]); 4] {
             "call of a function",
             Judged(ToolCall),
             call("function", "arguments", &whole),
-            [call("function", "arguments", &cut[0]), rest("function", "arguments", &cut[1])],
+            [
+                call("function", "arguments", &cut[0]),
+                rest("function", "arguments", &cut[1]),
+            ],
         ),
         (
             "call of a custom tool",
             Judged(ToolCall),
             call("custom", "input", MARK),
-            [call("custom", "input", first), rest("custom", "input", second)],
+            [
+                call("custom", "input", first),
+                rest("custom", "input", second),
+            ],
         ),
         (
             "call of a legacy function",
             Judged(ToolCall),
             legacy(&whole),
-            [legacy(&cut[0]), json!({"function_call": {"arguments": cut[1]}})],
+            [
+                legacy(&cut[0]),
+                json!({"function_call": {"arguments": cut[1]}}),
+            ],
         ),
         (
             "call that cannot be read",
@@ -189,7 +230,13 @@ fn answers() -> Vec<Canary> {
     ];
     all.push(asked.streamed(&events, "text of the model", Passed(ModelText)));
     let error = json!({"error": {"message": MARK, "type": "invalid_request_error"}}).to_string();
-    all.push(asked.answer(400, "application/json", error, "error of the provider", Passed(ErrorBody)));
+    all.push(asked.answer(
+        400,
+        "application/json",
+        error,
+        "error of the provider",
+        Passed(ErrorBody),
+    ));
     let models = json!({"data": [{"id": MARK}]}).to_string();
     let list = Sample::new(http::Method::GET, "/v1/models");
     all.push(list.answered(models, "list of models", Passed(NoItem)));

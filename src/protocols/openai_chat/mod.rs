@@ -1,14 +1,20 @@
 //! `OpenAI` Chat Completions, as `OpenAI`, Azure, vLLM, Ollama and others speak it.
 //!
-//! Requests: tool outputs and tool definitions are found and edited in place. Responses, whole or streamed: text goes
-//! through at once, a call is held until it is whole and judged, and leaves in one canonical form.
+//! Requests: untrusted texts and tool definitions are found and edited in place; what the provider is to run by itself is
+//! judged where it is asked for. Responses, whole or streamed: text goes through at once, a call is held until it is whole
+//! and judged, and leaves in one canonical form. What a search model cites (`annotations`) goes to the agent as text of the
+//! model, and is untrusted when it comes back in a request.
 
 mod call;
 mod canaries;
 mod read;
 mod render;
+mod routes;
+mod stray;
 mod stream;
 mod whole;
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::response;
@@ -30,29 +36,25 @@ const MAX_CHOICES: u64 = 128;
 /// The adapter.
 #[derive(Clone, Debug)]
 pub struct OpenAiChat {
-    route: ModelRoute,
-    rules: ReplyRules,
+    rules: Arc<Rules>,
 }
 
-/// How responses are read.
-#[derive(Clone, Copy, Debug)]
-struct ReplyRules {
+/// How this route's messages are read.
+#[derive(Debug)]
+struct Rules {
     /// Most bytes of all calls that wait for their ruling.
     held: usize,
-    /// Whether a blocked call leaves a note.
-    note: bool,
+    route: ModelRoute,
 }
 
 impl OpenAiChat {
-    /// An adapter that holds back at most `limits.held` bytes of calls, and with `route.note` leaves fixed words as assistant
-    /// text in place of a blocked call.
+    /// An adapter for this route that holds back at most `limits.held` bytes of calls.
     pub fn new(limits: &Limits, route: &ModelRoute) -> Self {
         Self {
-            route: route.clone(),
-            rules: ReplyRules {
+            rules: Arc::new(Rules {
                 held: limits.held,
-                note: route.note,
-            },
+                route: route.clone(),
+            }),
         }
     }
 }
@@ -67,24 +69,26 @@ impl Protocol for OpenAiChat {
     }
 
     fn read(&self, request: &Request) -> Result<Vec<Located>, Malformed> {
-        read::items(request)
+        read::items(request, &self.rules)
     }
 
     fn write(&self, request: Request, decision: &Decision) -> Result<Written, Malformed> {
-        render::write(request, decision)
+        render::write(request, decision, &self.rules.route)
     }
 
     fn response(
         &self,
-        _request: &Request,
+        request: &Request,
         head: &response::Parts,
     ) -> Result<Box<dyn ResponseReader>, Malformed> {
-        if !head.status.is_success() {
+        // A list of models has no calls, and neither has an error.
+        let models = routes::endpoint(&request.parts)? == routes::Endpoint::Models;
+        if models || !head.status.is_success() {
             return Ok(Box::new(Passed));
         }
         match media_type(&head.headers).as_deref() {
-            Some("text/event-stream") => Ok(Box::new(stream::Reader::new(self.rules))),
-            Some("application/json") => Ok(Box::new(whole::Reader::new(self.rules))),
+            Some("text/event-stream") => Ok(Box::new(stream::Reader::new(Arc::clone(&self.rules)))),
+            Some("application/json") => Ok(Box::new(whole::Reader::new(Arc::clone(&self.rules)))),
             _ => Err(invalid_response(
                 "the upstream's content type is neither JSON nor an event stream",
             )),
@@ -92,7 +96,7 @@ impl Protocol for OpenAiChat {
     }
 
     fn canaries(&self) -> Vec<Canary> {
-        canaries::canaries(&self.route)
+        canaries::canaries(&self.rules.route)
     }
 
     fn refuse(&self, refusal: &Refusal, _to: Option<&Bytes>) -> http::Response<Bytes> {

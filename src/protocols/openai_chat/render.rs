@@ -11,8 +11,9 @@ use super::read;
 use super::unwritable;
 use crate::guard::Decision;
 use crate::item::Item;
-use crate::protocols::texts;
+use crate::protocols::texts::{self, Found, Slot};
 use crate::protocols::{Malformed, Refusal, Request, Written};
+use crate::settings::ModelRoute;
 use crate::verdict::{Ruling, Verdict};
 use crate::wire::json::{BODY_DEPTH, Document, Node};
 use crate::wire::splice::Splice;
@@ -24,20 +25,39 @@ const BESIDE: [(&str, &[&str]); 2] = [
 ];
 
 /// Writes the rulings into a request. What no ruling touches keeps its bytes.
-pub(super) fn write(mut request: Request, decision: &Decision) -> Result<Written, Malformed> {
+pub(super) fn write(
+    mut request: Request,
+    decision: &Decision,
+    route: &ModelRoute,
+) -> Result<Written, Malformed> {
     let allowed = |ruling: &Ruling| matches!(ruling.verdict, Verdict::Allow);
     if decision.rulings.iter().all(allowed) {
         return Ok(Written::Forward(request));
     }
     let document = request.json.take().ok_or_else(unwritable)?;
-    let body = edited(&document, decision)?;
+    let body = match edited(&document, decision, route)? {
+        Edited::Body(body) => body,
+        Edited::Refused(refusal) => return Ok(Written::Refuse(refusal)),
+    };
     request.json = Some(Document::read(body.clone(), BODY_DEPTH).map_err(|_| unwritable())?);
     request.body = body;
     Ok(Written::Forward(request))
 }
 
-fn edited(document: &Document, decision: &Decision) -> Result<Bytes, Malformed> {
-    let found = read::found(document.root())?;
+enum Edited {
+    Body(Bytes),
+    Refused(Refusal),
+}
+
+fn edited(
+    document: &Document,
+    decision: &Decision,
+    route: &ModelRoute,
+) -> Result<Edited, Malformed> {
+    let found = read::found(document.root(), route)?;
+    if let Some(refusal) = refused(&found, &decision.rulings) {
+        return Ok(Edited::Refused(refusal));
+    }
     let mut splice = Splice::new(document);
     let elements = texts::write(&mut splice, &found, &decision.rulings)?;
     let mut gone = Vec::new();
@@ -57,7 +77,19 @@ fn edited(document: &Document, decision: &Decision) -> Result<Bytes, Malformed> 
         }
     }
     remove_tools(&mut splice, document.root(), &gone);
-    Ok(splice.finish())
+    Ok(Edited::Body(splice.finish()))
+}
+
+/// The refusal of a request for something that cannot be taken out of it: a tool that the provider would run.
+fn refused(found: &[Found<'_>], rulings: &[Ruling]) -> Option<Refusal> {
+    found.iter().zip(rulings).find_map(|(found, ruling)| {
+        let finding = ruling.verdict.finding()?;
+        let hold = match &ruling.verdict {
+            Verdict::Hold(hold) => Some(hold),
+            _ => None,
+        };
+        matches!(found.slot, Slot::Whole).then(|| Refusal::of(finding, hold))
+    })
 }
 
 fn remove_tools(splice: &mut Splice<'_>, root: &Node, gone: &[(&str, usize, &str)]) {

@@ -1,26 +1,30 @@
 //! Unstreamed responses: one frame, edited in place.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::call::{Call, Form, Fragment, choice_index, fault_nameless};
 use super::render::names_calls;
-use super::{ReplyRules, exact_keys, invalid_response, misframed, present, unwritable};
+use super::stray::{self, Stray};
+use super::{Rules, exact_keys, invalid_response, misframed, present, unwritable};
 use crate::guard::Decision;
 use crate::protocols::calls::check_held;
 use crate::protocols::fates::{Fate, fates, notes};
 use crate::protocols::strict::{array, must_be_object};
 use crate::protocols::{Frame, Framing, Malformed, ResponseReader, Step, note};
+use crate::settings::ModelRoute;
 use crate::wire::json::{BODY_DEPTH, Document, Node};
 use crate::wire::splice::{Splice, quote};
 
 /// Reads the body of a response that is not a stream.
 pub(super) struct Reader {
-    rules: ReplyRules,
+    rules: Arc<Rules>,
     judged: Option<Document>,
 }
 
 impl Reader {
-    pub const fn new(rules: ReplyRules) -> Self {
+    pub const fn new(rules: Arc<Rules>) -> Self {
         Self {
             rules,
             judged: None,
@@ -43,19 +47,18 @@ impl ResponseReader for Reader {
         let choices = choices(&document)?;
         let calls = || choices.iter().flat_map(|choice| &choice.calls);
         check_held(
-            calls().count(),
+            choices.iter().map(Choice::count).sum(),
             calls().map(|p| p.call.size()).sum(),
             self.rules.held,
         )?;
-        let judge: Vec<_> = choices
-            .iter()
-            .flat_map(|choice| {
-                choice
-                    .calls
-                    .iter()
-                    .map(|p| p.call.located(p.pointer(choice)))
-            })
-            .collect();
+        let wrapped = &self.rules.route.wrapped;
+        let mut judge = Vec::new();
+        for choice in &choices {
+            let calls = choice.calls.iter();
+            judge.extend(calls.map(|p| p.call.located(p.pointer(choice), wrapped)));
+            let strays = choice.strays.iter();
+            judge.extend(strays.map(|stray| stray.located(&document, wrapped)));
+        }
         if judge.is_empty() {
             return Ok(Step {
                 send: vec![document.bytes().clone()],
@@ -72,15 +75,14 @@ impl ResponseReader for Reader {
     fn resolve(&mut self, decision: &Decision) -> Result<Vec<Bytes>, Malformed> {
         let document = self.judged.take().ok_or_else(unwritable)?;
         let choices = choices(&document)?;
-        let calls: Vec<_> = choices.iter().flat_map(|c| &c.calls).collect();
-        let fates = fates(calls.len(), decision)?;
+        let fates = fates(choices.iter().map(Choice::count).sum(), decision)?;
         let mut splice = Splice::new(&document);
         let mut rest = &fates[..];
         for choice in &choices {
             let (own, others) = rest
-                .split_at_checked(choice.calls.len())
+                .split_at_checked(choice.count())
                 .ok_or_else(unwritable)?;
-            choice.edit(&mut splice, own, self.rules.note)?;
+            choice.edit(&mut splice, &document, own, &self.rules.route)?;
             rest = others;
         }
         Ok(vec![splice.finish()])
@@ -96,6 +98,8 @@ struct Choice<'d> {
     node: &'d Node,
     message: &'d Node,
     calls: Vec<Proposal<'d>>,
+    /// Calls where nobody expects them.
+    strays: Vec<Stray<'d>>,
 }
 
 struct Proposal<'d> {
@@ -125,10 +129,8 @@ pub(super) fn no_calls_in(choice: &Node, key: &str) -> Result<(), Malformed> {
     let Some(node) = present(choice, key) else {
         return Ok(());
     };
-    if ["tool_calls", "function_call"]
-        .into_iter()
-        .any(|key| present(node, key).is_some())
-    {
+    let calls = ["tool_calls", "function_call"];
+    if calls.iter().any(|key| present(node, key).is_some()) || !stray::find(0, node).is_empty() {
         return Err(invalid_response(format!(
             "calls stand in `{key}`, where none can be"
         )));
@@ -140,11 +142,13 @@ fn choices(document: &Document) -> Result<Vec<Choice<'_>>, Malformed> {
     let root = document.root();
     must_be_object(root)?;
     exact_keys(root, &["choices"])?;
+    stray::none_in(root, &stray::OF_RESPONSE)?;
     let mut choices = Vec::new();
     for (position, node) in array(root, "choices")?.iter().enumerate() {
         let index = choice_index(document, node, position)?;
         exact_keys(node, &["index", "message", "delta", "finish_reason"])?;
         no_calls_in(node, "delta")?;
+        stray::none_in(node, &stray::OF_CHOICE)?;
         if choices
             .iter()
             .any(|choice: &Choice<'_>| choice.index == index)
@@ -177,15 +181,31 @@ fn choices(document: &Document) -> Result<Vec<Choice<'_>>, Malformed> {
             node,
             message,
             calls,
+            strays: stray::find(index, message),
         });
     }
     Ok(choices)
 }
 
 impl Choice<'_> {
-    fn edit(&self, splice: &mut Splice<'_>, fates: &[Fate], note: bool) -> Result<(), Malformed> {
+    fn count(&self) -> usize {
+        self.calls.len() + self.strays.len()
+    }
+
+    fn edit(
+        &self,
+        splice: &mut Splice<'_>,
+        document: &Document,
+        fates: &[Fate],
+        route: &ModelRoute,
+    ) -> Result<(), Malformed> {
+        let (fates, stray_fates) = fates
+            .split_at_checked(self.calls.len())
+            .ok_or_else(unwritable)?;
+        let strays = &self.strays;
+        let lost = stray::write(splice, document, strays, stray_fates, &route.wrapped)?;
         let mut dropped = Vec::new();
-        let mut survivors = 0;
+        let mut survivors = strays.iter().filter(|s| !lost.contains(s.member)).count();
         let mut legacy_dropped = false;
         for (proposal, fate) in self.calls.iter().zip(fates) {
             let legacy = proposal.call.form() == Form::Legacy;
@@ -195,19 +215,20 @@ impl Choice<'_> {
                 Fate::Release(stored) => {
                     let position = proposal.position.saturating_sub(dropped.len());
                     let stored = stored.as_ref();
-                    let stored = stored.map(|args| proposal.call.stored_text(args));
+                    let wrapped = &route.wrapped;
+                    let stored = stored.map(|args| proposal.call.stored_text(args, wrapped));
                     let stored = stored.map(|text| text.ok_or_else(unwritable));
                     proposal.edit(splice, position, stored.transpose()?.as_deref());
                     survivors += 1;
                 }
             }
         }
-        if dropped.is_empty() && !legacy_dropped {
+        if dropped.is_empty() && !legacy_dropped && lost.is_empty() {
             return Ok(());
         }
         let tools = self.message.get("tool_calls");
         let all = tools.is_some_and(|tools| tools.elements().len() == dropped.len());
-        let mut gone = Vec::new();
+        let mut gone: Vec<&str> = lost.into_iter().collect();
         match tools {
             Some(_) if all && !dropped.is_empty() => gone.push("tool_calls"),
             Some(tools) => splice.remove_elements(tools, |i| dropped.contains(&i)),
@@ -216,7 +237,8 @@ impl Choice<'_> {
         if legacy_dropped {
             gone.push("function_call");
         }
-        if let Some(note) = notes(fates).filter(|_| note) {
+        let all = stray_fates.iter().chain(fates);
+        if let Some(note) = notes(all).filter(|_| route.note) {
             self.add_note(splice, &mut gone, &note);
         }
         splice.remove_members(self.message, |key| gone.contains(&key));
@@ -231,7 +253,8 @@ impl Choice<'_> {
 
     /// Puts the note after the content, or in the place of a member that goes.
     fn add_note(&self, splice: &mut Splice<'_>, gone: &mut Vec<&str>, note: &str) {
-        if let Some(content) = self.message.get("content") {
+        let content = self.message.get("content");
+        if let Some(content) = content.filter(|_| !gone.contains(&"content")) {
             if let Some(said) = content.as_str() {
                 splice.replace_text(content, &note::after(said, note));
             } else if content.is_null() {

@@ -9,12 +9,13 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use bytes::Bytes;
 pub use write::{Gone, write};
 
 use super::{MOST_TEXTS, Malformed};
 use crate::item::{Item, Located, Place, ToolDefinition, ToolOutput};
 use crate::names::ToolName;
-use crate::wire::json::{Kind, Node};
+use crate::wire::json::{BODY_DEPTH, Document, Kind, Node};
 
 /// Which call a text answers, as far as the protocol tells.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,6 +46,8 @@ pub enum Slot<'d> {
     Joined(Vec<(usize, Range<usize>)>),
     /// An element of an array, such as a tool definition: it can stay or go.
     Element(&'d Node, usize),
+    /// The arguments of an earlier call, JSON in a string: withheld whole, and JSON then as well.
+    Arguments(&'d Node),
     /// Something that can only stay as it is, or the whole message is refused: a call, a provider's tool.
     Whole,
 }
@@ -102,6 +105,23 @@ impl<'d> Texts<'d> {
             let located = output(text, pointer, node.span.clone(), source);
             let slot = Slot::Text(node, range);
             self.push(Found { located, slot });
+        }
+    }
+
+    /// Adds the arguments of an earlier call, JSON in a string: every key and string of them, a line each.
+    pub fn arguments(&mut self, node: &'d Node, pointer: String, source: &Source) {
+        let written = node.as_str().unwrap_or_default();
+        let document = Document::read(Bytes::copy_from_slice(written.as_bytes()), BODY_DEPTH);
+        let Ok(document) = document else {
+            return self.text(node, pointer, source);
+        };
+        let mut text = String::new();
+        strings(document.root(), &mut text);
+        if !text.is_empty() {
+            self.push(Found {
+                located: output(&text, pointer, node.span.clone(), source),
+                slot: Slot::Arguments(node),
+            });
         }
     }
 
@@ -243,12 +263,9 @@ fn line(text: &str, out: &mut String) {
 mod tests {
     use std::borrow::Cow;
 
-    use bytes::Bytes;
-
     use super::*;
     use crate::names::RuleId;
     use crate::verdict::{Finding, LayerId, Reason, Rewrite, RewriteKind, Ruling, Verdict};
-    use crate::wire::json::Document;
     use crate::wire::splice::Splice;
 
     fn finding() -> Finding {

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use serde_json::json;
+
 use super::{Found, Slot};
 use crate::item::Item;
 use crate::protocols::{Malformed, note, unwritable};
@@ -63,6 +65,10 @@ pub fn write<'d>(
                 for span in spans {
                     splice.replace_span(span.clone(), key.clone());
                 }
+            }
+            (verdict, Slot::Arguments(node)) => {
+                let note = note::withheld(reason(verdict));
+                splice.replace_text(node, &json!({ "withheld": note }).to_string());
             }
             (_, Slot::Element(list, index)) => gone.push(Gone {
                 list,

@@ -2,9 +2,11 @@
 
 mod layers;
 mod listen;
+mod openapi;
 mod people;
 mod routes;
 mod secrets;
+mod tools;
 mod upstreams;
 
 use std::collections::{BTreeMap, HashMap};
@@ -113,7 +115,7 @@ impl Reading<'_> {
             .and_then(|field| self.upstreams(&field));
         let routes = fields
             .required("routes")
-            .and_then(|field| routes::routes(&field, root.peek("upstreams").as_ref()));
+            .and_then(|field| routes::routes(&field, root, &self.folder));
         let stores = fields.optional_or("stores", BTreeMap::new(), |field| self.stores(field));
         let tickets = fields.optional("tickets");
         let tickets = match &tickets {

@@ -15,7 +15,9 @@ use super::message::id_text;
 use crate::guard::Decision;
 use crate::item::{Item, Located, Place, ToolOutput};
 use crate::protocols::strict::{invalid_response, misframed};
-use crate::protocols::{Event, Frame, Framing, Malformed, ResponseReader, Step, note, unwritable};
+use crate::protocols::{
+    Event, Frame, Framing, Malformed, ResponseReader, Step, Unjudged, note, unwritable,
+};
 use crate::verdict::Verdict;
 use crate::wire::json::{BODY_DEPTH, Document, Kind, Node};
 use crate::wire::sse::encode;
@@ -61,6 +63,7 @@ pub(super) struct Reader {
     opened: Option<Key>,
     /// Something has come.
     begun: bool,
+    unjudged: Unjudged,
 }
 
 /// A document with what its messages answer.
@@ -119,6 +122,7 @@ impl Reader {
             resumable: false,
             opened: None,
             begun: false,
+            unjudged: Unjudged::none(),
         }
     }
 
@@ -172,6 +176,8 @@ impl Reader {
             questions,
         };
         let judge = content.items()?;
+        let root = content.document.root();
+        self.unjudged.extend(Unjudged::below(root, &judge));
         if judge.is_empty() {
             let send = vec![written(event, content.document.bytes().clone())?];
             return Ok(Step { send, judge });
@@ -333,6 +339,10 @@ impl ResponseReader for Reader {
             ));
         }
         Ok(Step::default())
+    }
+
+    fn unjudged(&self) -> Unjudged {
+        self.unjudged.clone()
     }
 
     fn is_endless(&self) -> bool {

@@ -1,0 +1,51 @@
+//! What a chunk says, and what is left of it.
+
+use super::super::call::choice_index;
+use super::choice::REPEATED;
+use crate::protocols::Malformed;
+use crate::protocols::strict::array;
+use crate::wire::json::{Document, Node};
+
+/// The text that a delta says, if it says any.
+pub(super) fn text(delta: &Node) -> Option<(&str, &Node)> {
+    let content = delta.get("content")?;
+    let said = content.as_str().filter(|said| !said.is_empty())?;
+    Some((said, content))
+}
+
+/// Whether the chunk has text of this choice.
+pub(super) fn says_something(document: Option<&Document>, wanted: u64) -> Result<bool, Malformed> {
+    let Some(document) = document else {
+        return Ok(false);
+    };
+    for (position, node) in array(document.root(), "choices")?.iter().enumerate() {
+        let says = node.get("delta").and_then(text).is_some();
+        if says && choice_index(document, node, position)? == wanted {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a chunk has nothing besides its choices that another chunk does not say.
+pub(super) fn says_nothing(chunk: &Node) -> bool {
+    chunk.members().iter().all(|member| {
+        let key = &*member.key;
+        REPEATED.contains(&key)
+            || matches!(key, "choices" | "obfuscation")
+            || member.value.is_null()
+    })
+}
+
+/// Whether nothing of a choice is left without these members of its delta.
+pub(super) fn is_only(choice: &Node, gone: impl Fn(&str) -> bool) -> bool {
+    choice.members().iter().all(|member| match &*member.key {
+        "index" => true,
+        "delta" => member
+            .value
+            .members()
+            .iter()
+            .all(|member| gone(&member.key) || member.value.is_null()),
+        _ => member.value.is_null(),
+    })
+}

@@ -1,0 +1,311 @@
+//! Streamed responses: text goes through at once, calls are held until their choice ends, then leave in canonical form:
+//! one delta that opens the call, one with its whole text.
+
+mod choice;
+mod chunk;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use choice::Choice;
+
+use super::call::choice_index;
+use super::render::names_calls;
+use super::stray;
+use super::{Rules, exact_keys, invalid_response, misframed, present, unwritable};
+use crate::guard::Decision;
+use crate::item::Located;
+use crate::protocols::calls::check_held;
+use crate::protocols::fates::{Fate, fates};
+use crate::protocols::passed::{encoded, passed};
+use crate::protocols::strict::{array, must_be_object};
+use crate::protocols::{Event, Frame, Framing, Malformed, ResponseReader, Step, note};
+use crate::wire::json::{BODY_DEPTH, Document};
+use crate::wire::splice::Splice;
+
+/// Keys of a delta that are held.
+const CALLS: [&str; 2] = ["tool_calls", "function_call"];
+
+/// Reads a stream of chunks.
+pub(super) struct Reader {
+    rules: Arc<Rules>,
+    state: State,
+    /// Calls seen in the whole stream.
+    calls: usize,
+    choices: BTreeMap<u64, Choice>,
+    pending: Option<Pending>,
+}
+
+#[derive(PartialEq, Eq)]
+enum State {
+    Open,
+    /// `[DONE]` or an error came: nothing goes through any more.
+    Over,
+}
+
+/// An event that waits for the rulings over the calls in it, and over those of the choices that it ends.
+struct Pending {
+    /// Without data where there is a document.
+    event: Event,
+    /// The event's chunk; `None` for `[DONE]`.
+    document: Option<Document>,
+    /// How many items are calls where nobody expects them; they come first.
+    strays: usize,
+    /// Choices that have ended.
+    ripe: Vec<u64>,
+    /// How many items are calls of these.
+    held: usize,
+}
+
+/// What is written into a chunk.
+#[derive(Default)]
+struct Rulings<'f> {
+    /// For each choice of the chunk, by position: what becomes of the calls where nobody expects them.
+    strays: Vec<&'f [Fate]>,
+    /// Behind the text of a choice, by its index.
+    notes: BTreeMap<u64, String>,
+}
+
+impl Reader {
+    pub const fn new(rules: Arc<Rules>) -> Self {
+        Self {
+            rules,
+            state: State::Open,
+            calls: 0,
+            choices: BTreeMap::new(),
+            pending: None,
+        }
+    }
+
+    fn chunk(&mut self, event: Event, data: String) -> Result<Step, Malformed> {
+        let document = Document::read(data.into(), BODY_DEPTH)
+            .map_err(|error| invalid_response(format!("a chunk is not strict JSON: {error}")))?;
+        let root = document.root();
+        must_be_object(root)?;
+        exact_keys(root, &["choices", "error"])?;
+        stray::none_in(root, &stray::OF_RESPONSE)?;
+        let wrapped = &self.rules.route.wrapped;
+        let mut judge = Vec::new();
+        let mut ripe = Vec::new();
+        for (position, node) in array(root, "choices")?.iter().enumerate() {
+            let index = choice_index(&document, node, position)?;
+            let choice = self.choices.entry(index).or_default();
+            let (strays, opened) = choice.absorb(&document, index, node)?;
+            self.calls += strays.len() + opened;
+            judge.extend(strays.iter().map(|stray| stray.located(&document, wrapped)));
+            // Some backends send an empty reason until there is one.
+            let reason = node.get("finish_reason").and_then(|reason| reason.as_str());
+            if reason.is_some_and(|reason| !reason.is_empty()) && !ripe.contains(&index) {
+                ripe.push(index);
+            }
+        }
+        let held = self.choices.values().map(Choice::size).sum();
+        check_held(self.calls, held, self.rules.held)?;
+        if present(root, "error").is_some() {
+            self.state = State::Over;
+            self.choices.clear();
+            ripe.clear();
+        }
+        let strays = judge.len();
+        self.step(event, Some(document), judge, strays, ripe)
+    }
+
+    fn done(&mut self, event: Event) -> Result<Step, Malformed> {
+        self.state = State::Over;
+        let ripe = self.choices.keys().copied().collect();
+        self.step(event, None, Vec::new(), 0, ripe)
+    }
+
+    /// Waits for rulings where there is anything to rule, and passes the event on otherwise.
+    fn step(
+        &mut self,
+        event: Event,
+        document: Option<Document>,
+        mut judge: Vec<Located>,
+        strays: usize,
+        ripe: Vec<u64>,
+    ) -> Result<Step, Malformed> {
+        for index in &ripe {
+            if let Some(choice) = self.choices.get_mut(index) {
+                judge.extend(choice.ended(*index, &self.rules.route.wrapped));
+            }
+        }
+        let pending = Pending {
+            event,
+            document,
+            strays,
+            ripe,
+            held: judge.len() - strays,
+        };
+        let mut step = Step {
+            send: Vec::new(),
+            judge,
+        };
+        if step.judge.is_empty() {
+            step.send = self.release(pending, &[])?;
+        } else {
+            self.pending = Some(pending);
+        }
+        Ok(step)
+    }
+
+    /// Sends what was held, by what becomes of each call, and then the event.
+    fn release(&mut self, pending: Pending, fates: &[Fate]) -> Result<Vec<Bytes>, Malformed> {
+        let (stray_fates, mut rest) = fates
+            .split_at_checked(pending.strays)
+            .ok_or_else(unwritable)?;
+        let document = pending.document.as_ref();
+        let mut rulings = Rulings::default();
+        if let Some(document) = document {
+            rulings.strays = self.strayed(document, stray_fates)?;
+        }
+        let mut send = Vec::new();
+        for index in &pending.ripe {
+            let Some(choice) = self.choices.get_mut(index) else {
+                continue;
+            };
+            let held = choice.take_held();
+            let (own, others) = rest.split_at_checked(held.len()).ok_or_else(unwritable)?;
+            rest = others;
+            let note = choice.note(own);
+            let dropped = note.is_some();
+            if let Some(note) = note.filter(|_| self.rules.route.note) {
+                if chunk::says_something(document, *index)? {
+                    rulings.notes.insert(*index, note);
+                } else {
+                    send.push(choice.note_chunk(&note)?);
+                }
+            }
+            choice.release(&held, own, &self.rules.route.wrapped, &mut send)?;
+            choice.emptied |= dropped && choice.released == 0;
+        }
+        match &pending.document {
+            Some(document) => send.extend(self.written(pending.event, document, &rulings)?),
+            None => send.push(encoded(pending.event)?),
+        }
+        Ok(send)
+    }
+
+    /// Tells the choices of a chunk what becomes of their calls where nobody expects them; gives it for each choice.
+    fn strayed<'f>(
+        &mut self,
+        document: &Document,
+        fates: &'f [Fate],
+    ) -> Result<Vec<&'f [Fate]>, Malformed> {
+        let mut rest = fates;
+        let mut all = Vec::new();
+        for (position, node) in array(document.root(), "choices")?.iter().enumerate() {
+            if rest.is_empty() {
+                break;
+            }
+            let index = choice_index(document, node, position)?;
+            let delta = present(node, "delta");
+            let strays = delta.map_or_else(Vec::new, |delta| stray::find(index, delta));
+            let (own, others) = rest.split_at_checked(strays.len()).ok_or_else(unwritable)?;
+            rest = others;
+            all.push(own);
+            if let Some(choice) = self.choices.get_mut(&index) {
+                let gone = stray::gone(&strays, own);
+                let left = strays.iter().filter(|stray| !gone.contains(stray.member));
+                choice.strayed(own, left.count());
+            }
+        }
+        Ok(all)
+    }
+
+    /// The chunk without what is held or dropped, with the notes behind the text of their choices; `None` where nothing is
+    /// left of it.
+    fn written(
+        &self,
+        mut event: Event,
+        document: &Document,
+        rulings: &Rulings<'_>,
+    ) -> Result<Option<Bytes>, Malformed> {
+        let root = document.root();
+        let choices = array(root, "choices")?;
+        let wrapped = &self.rules.route.wrapped;
+        let mut splice = Splice::new(document);
+        let mut empty = !choices.is_empty() && chunk::says_nothing(root);
+        for (position, node) in choices.iter().enumerate() {
+            let index = choice_index(document, node, position)?;
+            let mut gone = Vec::from(CALLS);
+            if let Some(delta) = present(node, "delta") {
+                if let Some(fates) = rulings.strays.get(position) {
+                    let strays = stray::find(index, delta);
+                    gone.extend(stray::write(
+                        &mut splice,
+                        document,
+                        &strays,
+                        fates,
+                        wrapped,
+                    )?);
+                }
+                let goes = |key: &str| gone.contains(&key) && present(delta, key).is_some();
+                if gone.iter().any(|key| goes(key)) {
+                    splice.remove_members(delta, goes);
+                }
+                if let (Some((said, content)), Some(note)) =
+                    (chunk::text(delta), rulings.notes.get(&index))
+                {
+                    splice.replace_text(content, &note::after(said, note));
+                }
+            }
+            empty &= chunk::is_only(node, |key| gone.contains(&key));
+            let reason = node.get("finish_reason");
+            if self.choices.get(&index).is_some_and(|c| c.emptied)
+                && let Some(reason) = reason.filter(|r| r.as_str().is_some_and(names_calls))
+            {
+                splice.replace_text(reason, "stop");
+            }
+        }
+        if empty && !splice.is_empty() {
+            return Ok(None);
+        }
+        event.data = Some(String::from_utf8(splice.finish().into()).map_err(|_| unwritable())?);
+        Ok(Some(encoded(event)?))
+    }
+}
+
+impl ResponseReader for Reader {
+    fn framing(&self) -> Framing {
+        Framing::Events
+    }
+
+    fn push(&mut self, frame: Frame) -> Result<Step, Malformed> {
+        let Frame::Event(mut event) = frame else {
+            return Err(misframed());
+        };
+        if self.state == State::Over {
+            return Ok(Step::default());
+        }
+        match event.data.take() {
+            Some(data) if !matches!(data.trim(), "" | "[DONE]") => self.chunk(event, data),
+            data => {
+                let done = data.as_ref().is_some_and(|data| !data.trim().is_empty());
+                event.data = data;
+                if done {
+                    self.done(event)
+                } else {
+                    passed(event)
+                }
+            }
+        }
+    }
+
+    fn resolve(&mut self, decision: &Decision) -> Result<Vec<Bytes>, Malformed> {
+        let pending = self.pending.take().ok_or_else(unwritable)?;
+        let fates = fates(pending.strays + pending.held, decision)?;
+        self.release(pending, &fates)
+    }
+
+    fn finish(&mut self) -> Result<Step, Malformed> {
+        if self.choices.values().any(Choice::holds) {
+            return Err(Malformed {
+                code: "upstream_truncated",
+                message: "the stream ended before its calls were whole".to_owned(),
+            });
+        }
+        Ok(Step::default())
+    }
+}
