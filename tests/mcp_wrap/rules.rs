@@ -135,8 +135,8 @@ approvers: [{subject: ann, key_env: ANN_KEY, roles: [oncall]}]
                 command
                     .args(["--config", "holdpoint.yaml"])
                     .args(route)
-                    .env("ANN_KEY", "SECRET-of-ann")
-                    .env("DB_TOKEN", "SECRET-of-db")
+                    .env("ANN_KEY", "SECRET-of-ann-alone")
+                    .env("DB_TOKEN", "SECRET-of-the-db")
                     .env("HOLDPOINT__LIMITS__HELD", "2MiB")
                     .env("OTHER", "for the server");
             },
