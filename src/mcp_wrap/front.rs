@@ -103,9 +103,8 @@ impl Front {
                         limit = self.shared.cap,
                         "a line of the client is too long; dropped"
                     );
-                    self.shared
-                        .fail("null", "the message is longer than `limits.request_body`")
-                        .await;
+                    let error = error(TOO_LONG, "the message is longer than `limits.request_body`");
+                    self.shared.write(answer("null", &error)).await;
                 }
             }
         }
@@ -240,12 +239,8 @@ impl Shared {
             .await;
         if let Some(id) = head.id.as_ref().filter(|_| head.is_request()) {
             if !answered {
-                self.refuse(
-                    &id.json(),
-                    refusal.map(|error| error.get().to_owned()),
-                    status,
-                )
-                .await;
+                self.refuse(id, refusal.map(|error| error.get().to_owned()), status)
+                    .await;
             }
             return answered;
         }
