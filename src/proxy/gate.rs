@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Method, Response, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri, header};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
 
@@ -135,6 +135,9 @@ impl<U: Upstream> Gate<U> {
             address,
         } = inbound;
         self.admission.check(&parts)?;
+        if asks_for_websocket(&parts.headers) {
+            return Err(refuse::UPGRADE_UNSUPPORTED.refusal());
+        }
         let mut session = identify(&parts.headers, &settings.principals, &settings.session)?;
         let (request, encoded) = self.receive(below, parts, body).await?;
         if entry.protocol.kind() != RouteKind::Http
@@ -310,6 +313,15 @@ async fn judge(transit: &Transit, request: &Request) -> Result<Decision, Refused
     Ok(judged.decision)
 }
 
+/// Whether the client wants to leave HTTP for WebSocket, whose frames no adapter reads. Any other upgrade is an offer that a
+/// server may pass over (RFC 9110 section 7.8).
+fn asks_for_websocket(headers: &HeaderMap) -> bool {
+    let offers = headers.get_all(header::UPGRADE).iter();
+    offers
+        .flat_map(|value| value.as_bytes().split(|b| *b == b','))
+        .any(|offer| offer.trim_ascii().eq_ignore_ascii_case(b"websocket"))
+}
+
 /// Whether two bodies are the same bytes in the same place: what was not edited.
 fn same(a: &Bytes, b: &Bytes) -> bool {
     std::ptr::eq(a.as_ptr(), b.as_ptr()) && a.len() == b.len()
@@ -329,6 +341,10 @@ fn refused(entry: Option<&Entry>, refusal: &Refusal, to: Option<&Bytes>) -> Resp
         }
         StatusCode::UNAUTHORIZED => {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        StatusCode::UPGRADE_REQUIRED => {
+            headers.insert(header::UPGRADE, HeaderValue::from_static("HTTP/1.1"));
+            headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
         }
         _ => {}
     }

@@ -93,6 +93,8 @@ codes! {
         "The body is not strict JSON.";
     REQUEST_INVALID = "invalid_request" BAD_REQUEST false
         "The request is not valid in the route's protocol. The message names the field.";
+    UPGRADE_UNSUPPORTED = "upgrade_unsupported" UPGRADE_REQUIRED false
+        "WebSocket is not served here. Send the request over HTTP; answers may be streamed as server-sent events.";
     ENDPOINT_UNKNOWN = "endpoint_unknown" NOT_FOUND false
         "The route does not know this method and path. On an HTTP tool route, map it to a tool in the config.";
     METHOD_NOT_ALLOWED = "method_not_allowed" METHOD_NOT_ALLOWED false

@@ -125,10 +125,6 @@ impl ResponseReader for Reader {
     fn together(&self) -> Option<usize> {
         self.together
     }
-
-    fn unjudged(&self) -> Unjudged {
-        self.unjudged.clone()
-    }
 }
 
 /// Whether a stop reason speaks of calls: the others say what became of the turn, and stay.

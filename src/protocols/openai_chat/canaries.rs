@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::protocols::canary::Fate::{Judged, Passed, Refused};
-use crate::protocols::canary::ItemKind::{Definition, ToolCall, ToolOutput, Unreadable};
+use crate::protocols::canary::ItemKind::{
+    Definition, ProviderTool, ToolCall, ToolOutput, Unreadable,
+};
 use crate::protocols::canary::{Canary, Fate, HALVES, MARK, Sample};
 use crate::settings::ModelRoute;
 use crate::unscanned::Unscanned::{ErrorBody, ModelText, NoItem, UserText};
@@ -93,6 +95,18 @@ fn said(route: &ModelRoute) -> Vec<Canary> {
         text("assistant", "earlier text of the model"),
         ask(&json!([{"role": "assistant", "content": null, "tool_calls": [call]}]))
             .canary("earlier call of the model", Judged(ToolOutput)),
+        ask(&json!([{"role": "assistant", "content": null, "function_call": {"name": "t", "arguments": MARK}}]))
+            .canary("earlier call of a legacy function", Judged(ToolOutput)),
+        ask(&json!([{"role": "user", "content": [{"type": "newcomer", "words": MARK}]}]))
+            .canary("part of an unknown type", Judged(ToolOutput)),
+        ask(&json!([{"role": "user", "content": "go", "newcomer": {"a": MARK}}]))
+            .canary("unknown member of a message", Judged(ToolOutput)),
+        ask(&json!([{"role": "user", "content": [{"type": "file", "file": {"file_data": MARK}}]}]))
+            .canary("file of the user", fate("user")),
+        ask(&json!([{"role": "assistant", "content": "ok", "annotations": [{"url_citation": {"title": MARK}}]}]))
+            .canary("what a search has found, sent back", Judged(ToolOutput)),
+        with("prediction", Judged(ToolOutput), "prediction", json!({"type": "content", "content": MARK})),
+        with("retrieved documents", Judged(ToolOutput), "documents", json!([{"text": MARK}])),
     ];
     all.extend(route.untrusted.tags.iter().map(|tag| {
         let text = format!("look: <{tag}>{MARK}</{tag}>");
@@ -133,6 +147,24 @@ fn definitions() -> Vec<Canary> {
             custom,
         ),
         with(
+            "tool of the provider",
+            Judged(ProviderTool),
+            "tools",
+            json!([{"type": "mcp", "server_url": MARK}]),
+        ),
+        with(
+            "search of the provider",
+            Judged(ProviderTool),
+            "web_search_options",
+            json!({"user_location": MARK}),
+        ),
+        with(
+            "model that searches",
+            Judged(ProviderTool),
+            "model",
+            json!(format!("{MARK}-search-preview")),
+        ),
+        with(
             "definition of a legacy function",
             Judged(Definition),
             "functions",
@@ -142,7 +174,7 @@ fn definitions() -> Vec<Canary> {
 }
 
 /// A call in its three forms, whole and in the deltas of a stream.
-fn calls() -> [(&'static str, Fate, Value, [Value; 2]); 4] {
+fn calls() -> [(&'static str, Fate, Value, [Value; 2]); 5] {
     let (first, second) = HALVES;
     let call = |form: &str, key: &str, text: &str| {
         let kind = if form == "function_call" {
@@ -156,6 +188,7 @@ fn calls() -> [(&'static str, Fate, Value, [Value; 2]); 4] {
     let whole = json!({"a": MARK}).to_string();
     let cut = [format!("{{\"a\": \"{first}"), format!("{second}\"}}")];
     let legacy = |text: &str| json!({"function_call": {"name": "t", "arguments": text}});
+    let stray = json!({"newcomer": [{"name": "t", "arguments": {"a": MARK}}]});
     let unreadable = json!({"tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": {"name": MARK, "arguments": "{"}}]});
     [
         (
@@ -184,6 +217,12 @@ fn calls() -> [(&'static str, Fate, Value, [Value; 2]); 4] {
                 legacy(&cut[0]),
                 json!({"function_call": {"arguments": cut[1]}}),
             ],
+        ),
+        (
+            "call in an unknown member",
+            Judged(ToolCall),
+            stray.clone(),
+            [stray, json!({})],
         ),
         (
             "call that cannot be read",
@@ -229,6 +268,12 @@ fn answers() -> Vec<Canary> {
         ("", "[DONE]".to_owned()),
     ];
     all.push(asked.streamed(&events, "text of the model", Passed(ModelText)));
+    let cited = json!({"role": "assistant", "content": "x", "annotations": [{"url_citation": {"title": MARK}}]});
+    all.push(asked.answered(
+        whole(&cited, "stop"),
+        "what a search has found",
+        Passed(ModelText),
+    ));
     let error = json!({"error": {"message": MARK, "type": "invalid_request_error"}}).to_string();
     all.push(asked.answer(
         400,

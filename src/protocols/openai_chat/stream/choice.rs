@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::super::call::{Call, Form, Fragment, fault_nameless};
+use super::super::call::{Call, Form, Fragment, fault_nameless, is_sealed};
 use super::super::stray::{self, Stray};
 use super::super::whole::{no_calls_in, pointer};
 use super::super::{exact_keys, invalid_response, present, unwritable};
@@ -41,6 +41,8 @@ pub(super) struct Choice {
     lost: Vec<Fate>,
     /// It had calls and none was released.
     pub emptied: bool,
+    /// Its calls stand or fall together.
+    pub sealed: bool,
     /// How chunks of it start, up to the delta.
     head: Vec<u8>,
     held: Vec<Held>,
@@ -93,6 +95,7 @@ impl Choice {
             }
         }
         self.said |= text(delta).is_some();
+        self.sealed |= is_sealed(delta);
         if calls && self.head.is_empty() {
             self.head = head(document, index);
         }

@@ -293,6 +293,15 @@ impl ResponseReader for Reader {
         }
     }
 
+    fn together(&self) -> Option<usize> {
+        let pending = self.pending.as_ref()?;
+        let mut ripe = pending
+            .ripe
+            .iter()
+            .filter_map(|index| self.choices.get(index));
+        ripe.any(|choice| choice.sealed).then_some(pending.strays)
+    }
+
     fn resolve(&mut self, decision: &Decision) -> Result<Vec<Bytes>, Malformed> {
         let pending = self.pending.take().ok_or_else(unwritable)?;
         let fates = fates(pending.strays + pending.held, decision)?;
