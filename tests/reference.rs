@@ -59,6 +59,9 @@ fn every_example_of_the_config_reference_loads() {
     assert!(examples.len() >= 10, "{}", examples.len());
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("config.yaml");
+    for (name, text) in support::files("docs/reference/config.md") {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
     for example in examples {
         std::fs::write(&path, completed(&example, CONFIG)).unwrap();
         settings::read(&path, &Overrides::default(), &environment())
@@ -144,6 +147,17 @@ mod support {
         text.split("```yaml\n")
             .skip(1)
             .map(|rest| rest.split("```").next().unwrap().to_owned())
+            .collect()
+    }
+
+    /// The files that a page shows beside its examples: name and text.
+    pub fn files(page: &str) -> Vec<(String, String)> {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(page);
+        let text = std::fs::read_to_string(path).unwrap();
+        text.split("```yaml ")
+            .skip(1)
+            .filter_map(|rest| rest.split("```").next()?.split_once('\n'))
+            .map(|(name, text)| (name.to_owned(), text.to_owned()))
             .collect()
     }
 

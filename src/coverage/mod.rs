@@ -15,7 +15,7 @@ use crate::names::RouteName;
 use crate::protocols::Protocol;
 use crate::protocols::canary::{Canary, Fate, Message};
 use crate::proxy;
-use crate::settings::Settings;
+use crate::settings::{Limits, Settings};
 use crate::source::{Problem, Problems};
 
 /// How an answer comes.
@@ -61,20 +61,40 @@ pub struct Cell {
 pub fn prove(settings: &Settings) -> Result<Vec<Cell>, Problems> {
     let mut cells = Vec::new();
     let mut problems = Vec::new();
+    // A canary is larger than the least that a config may allow.
+    let limits = Limits::default();
     for route in &settings.routes {
-        let protocol = match proxy::protocol(route, settings) {
+        let protocol = match proxy::protocol(route, settings, &limits) {
             Ok(protocol) => protocol,
             Err(found) => {
                 problems.extend(found.0);
                 continue;
             }
         };
-        for canary in protocol.canaries() {
-            let cell = cell(&route.name, protocol.as_ref(), &canary);
-            match push::push(protocol.as_ref(), &canary) {
-                Ok(()) => cells.push(cell),
-                Err(fault) => problems.push(uncovered(&cell, &fault)),
-            }
+        match self::cells(&route.name, protocol.as_ref()) {
+            Ok(proved) => cells.extend(proved),
+            Err(found) => problems.extend(found.0),
+        }
+    }
+    if problems.is_empty() {
+        Ok(cells)
+    } else {
+        Err(Problems(problems))
+    }
+}
+
+/// Pushes the canaries of one adapter through it.
+///
+/// # Errors
+/// Every cell in which content passes that should be judged.
+pub fn cells(route: &RouteName, protocol: &dyn Protocol) -> Result<Vec<Cell>, Problems> {
+    let mut cells = Vec::new();
+    let mut problems = Vec::new();
+    for canary in protocol.canaries() {
+        let cell = cell(route, protocol, &canary);
+        match push::push(protocol, &canary) {
+            Ok(()) => cells.push(cell),
+            Err(fault) => problems.push(uncovered(&cell, &fault)),
         }
     }
     if problems.is_empty() {

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use data_encoding::BASE64;
 
 use crate::guard::Decision;
 use crate::item::{Item, Located};
 use crate::names::RuleId;
 use crate::policy::PolicyHash;
 use crate::protocols::canary::{Answer, Canary, Fate, HALVES, ItemKind, MARK, Message, Sample};
-use crate::protocols::{Frame, Framing, Malformed, Protocol, Request, Step, Written};
+use crate::protocols::{Frame, Framing, Malformed, Protocol, Request, Step, Unjudged, Written};
 use crate::proxy;
+use crate::unscanned::Unscanned;
 use crate::verdict::{Finding, LayerId, Reason, Ruling, Verdict};
 use crate::wire::sse;
 
@@ -35,6 +37,9 @@ pub enum Fault {
     /// All was allowed, and the mark does not arrive.
     #[error("it does not arrive though nothing was denied")]
     Lost,
+    /// It passes and its bytes are not counted under its reason, or under another one.
+    #[error("its bytes are not counted as `{0}`")]
+    NotCounted(&'static str),
     /// It should have been refused, and was read.
     #[error("it is not refused")]
     NotRefused,
@@ -58,15 +63,25 @@ pub(super) fn push(protocol: &dyn Protocol, canary: &Canary) -> Result<(), Fault
             Err(malformed) => Err(malformed.into()),
             Ok(_) => Err(Fault::NotRefused),
         },
-        Fate::Passed(_) => {
+        Fate::Passed(reason) => {
             let passed = run(false)?;
-            if passed.marked.is_empty() && passed.shows_mark() {
-                Ok(())
-            } else if passed.marked.is_empty() {
-                Err(Fault::Lost)
-            } else {
-                Err(Fault::OtherKind)
+            if !passed.marked.is_empty() {
+                return Err(Fault::OtherKind);
             }
+            if !passed.shows_mark() {
+                return Err(Fault::Lost);
+            }
+            // The other reasons are what is left of a message: the proxy counts them.
+            let told = [
+                Unscanned::Binary,
+                Unscanned::Sealed,
+                Unscanned::ProviderResult,
+            ];
+            let counted: Vec<_> = passed.unjudged.iter().map(|(reason, _)| reason).collect();
+            if told.contains(&reason) != counted.contains(&reason) {
+                return Err(Fault::NotCounted(reason.as_str()));
+            }
+            Ok(())
         }
         Fate::Judged(kind) => {
             let allowed = run(false)?;
@@ -95,12 +110,17 @@ struct Outcome {
     marked: Vec<ItemKind>,
     /// All that would be sent on, or answered instead.
     sent: Vec<u8>,
+    /// What the adapter says passes without a text.
+    unjudged: Unjudged,
 }
 
 impl Outcome {
     fn shows_mark(&self) -> bool {
         let text = String::from_utf8_lossy(&self.sent);
-        text.contains(HALVES.0) || text.contains(HALVES.1)
+        let coded = BASE64.encode(MARK.as_bytes());
+        [HALVES.0, HALVES.1, &coded]
+            .into_iter()
+            .any(|mark| text.contains(mark))
     }
 
     /// Denies the items with the mark, or nothing.
@@ -145,6 +165,8 @@ fn request(protocol: &dyn Protocol, sample: &Sample, deny: bool) -> Result<Outco
     let mut outcome = Outcome::default();
     let request = read(sample)?;
     let items = protocol.read(&request)?;
+    let address = protocol.address(&request);
+    outcome.unjudged = protocol.unjudged(&request, &items);
     let decision = outcome.decide(&items, deny);
     match protocol.write(request, &decision)? {
         Written::Forward(request) => {
@@ -155,7 +177,7 @@ fn request(protocol: &dyn Protocol, sample: &Sample, deny: bool) -> Result<Outco
             outcome.sent.extend(&request.body);
         }
         Written::Refuse(refusal) => {
-            let answer = protocol.refuse(&refusal, None);
+            let answer = protocol.refuse(&refusal, address.as_ref());
             outcome.sent.extend(answer.body());
         }
         Written::Replay(receipt) => outcome.sent.extend(&receipt.body),
@@ -204,6 +226,7 @@ fn response(protocol: &dyn Protocol, answer: &Answer, deny: bool) -> Result<Outc
             }
         }
     }
+    outcome.unjudged = reader.unjudged();
     Ok(outcome)
 }
 

@@ -2,6 +2,7 @@
 
 mod combine;
 mod settle;
+mod together;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 pub use settle::{Claim, Outcome, Receipt, Settlement, Settler};
+use together::Unsent;
+pub use together::refuse_together;
 
 use crate::item::{Exchange, Item, Located, RouteKind, ToolCall, UnreadableCall};
 use crate::layers::{Context, LAYERS, Layer};
@@ -317,62 +320,6 @@ impl Guard {
         match settler.settle(call, context, hold).await {
             Ok(settlement) => settlement,
             Err(undecided) => Settlement::Deny(refused(layer, &undecided)),
-        }
-    }
-}
-
-/// Claims of a decision under way. Its caller may leave before it is made, and nothing is sent then: the approvals stay good.
-#[derive(Default)]
-struct Unsent(Vec<(usize, Box<dyn Claim>)>);
-
-impl Unsent {
-    /// Gives back the approvals of calls that are refused after all.
-    async fn withdraw(&mut self, rulings: &[Ruling]) -> Result<(), Undecided> {
-        let is_refused = |index: usize| {
-            let verdict = rulings.get(index).map(|ruling| &ruling.verdict);
-            verdict.is_none_or(|verdict| *verdict != Verdict::Allow)
-        };
-        let (refused, kept) = std::mem::take(&mut self.0)
-            .into_iter()
-            .partition(|(index, _)| is_refused(*index));
-        self.0 = kept;
-        let mut refused = Self(refused);
-        while let Some((_, claim)) = refused.0.pop() {
-            claim.finish(Outcome::NotSent).await?;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Unsent {
-    fn drop(&mut self) {
-        // Outside a runtime each ends as unknown, which is safe.
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            for (_, claim) in self.0.drain(..) {
-                runtime.spawn(claim.finish(Outcome::NotSent));
-            }
-        }
-    }
-}
-
-/// Refuses every call from `from` on, where one of them is refused or was `done` before. Others' rulings stay.
-pub fn refuse_together(rulings: &mut [Ruling], from: usize, done: &[usize]) {
-    let bound = rulings.get(from..).unwrap_or_default();
-    let refused = bound.iter().find_map(|ruling| ruling.verdict.finding());
-    let layer = refused.map(|finding| finding.layer);
-    let layer = layer.or_else(|| done.iter().any(|i| *i >= from).then_some(LayerId::Tickets));
-    let Some(layer) = layer else {
-        return;
-    };
-    for (index, ruling) in rulings.iter_mut().enumerate().skip(from) {
-        if ruling.verdict == Verdict::Allow && !done.contains(&index) {
-            ruling.verdict = Verdict::Deny(Finding {
-                layer,
-                rule: RuleId::from("guard.together"),
-                reason: Reason::TurnRefused,
-                argument: None,
-                detail: Cow::Borrowed("another call of the same turn was refused"),
-            });
         }
     }
 }

@@ -3,6 +3,7 @@
 pub mod anthropic_messages;
 pub mod calls;
 pub mod canary;
+pub mod edited;
 pub mod endpoint;
 pub mod fates;
 pub mod http_tools;
@@ -239,6 +240,16 @@ pub trait Protocol: Send + Sync {
 
     /// The session that the protocol itself knows of, where no header of the config names one. It is scoped to the principal.
     fn session(&self, _request: &Request) -> Option<String> {
+        None
+    }
+
+    /// The upstream's own session that the request uses: only who opened it may.
+    fn uses(&self, _request: &Request) -> Option<String> {
+        None
+    }
+
+    /// The upstream's own session that this answer opens.
+    fn opens(&self, _headers: &http::HeaderMap) -> Option<String> {
         None
     }
 

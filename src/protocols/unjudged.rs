@@ -19,11 +19,21 @@ const SEALED: [&str; 6] = [
     "thoughtSignature",
 ];
 
+/// Whether only the provider can read what stands under this key.
+pub fn is_sealed(key: &str) -> bool {
+    SEALED.contains(&key)
+}
+
 /// How many bytes pass for which reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unjudged(Vec<(Unscanned, usize)>);
 
 impl Unjudged {
+    /// Nothing.
+    pub const fn none() -> Self {
+        Self(Vec::new())
+    }
+
     /// So many bytes for one reason.
     pub fn of(reason: Unscanned, bytes: usize) -> Self {
         let mut unjudged = Self::default();
@@ -90,9 +100,16 @@ impl Unjudged {
                     kind if kind.ends_with("_tool_result") => Some(Unscanned::ProviderResult),
                     _ => within,
                 };
+                // What says of itself that it is no text, however short.
+                let coded = matches!(kind, "base64" | "image" | "audio" | "input_audio")
+                    || node.get("mimeType").is_some();
                 for member in members {
                     let key = &*member.key;
-                    let sealed = SEALED.contains(&key).then_some(Unscanned::Sealed);
+                    let within = match key {
+                        "data" | "blob" if coded => within.or(Some(Unscanned::Binary)),
+                        _ => within,
+                    };
+                    let sealed = is_sealed(key).then_some(Unscanned::Sealed);
                     if key != "type" {
                         self.walk(&member.value, sealed.or(within), judged);
                     }

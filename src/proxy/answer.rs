@@ -12,7 +12,7 @@ use super::{Body, full, headers};
 use crate::guard::Receipt;
 use crate::metrics::UpstreamFault;
 use crate::protocols::{Framing, Request};
-use crate::wire::body::{self, BodyError, Encodings};
+use crate::wire::body::{self, BodyError, Encodings, Pace};
 
 const REPLAYED: HeaderName = HeaderName::from_static("holdpoint-replayed");
 
@@ -73,7 +73,8 @@ impl Incoming {
     /// The answer: at once where it comes in events, else when it is whole and judged.
     pub(super) async fn answer(self) -> Result<Response<Body>, Refused> {
         if self.driver.framing() == Framing::Events && !self.bodiless {
-            let headers = headers::returning(&self.head.headers, false);
+            let mut headers = headers::returning(&self.head.headers, false);
+            headers::unbuffered(&mut headers);
             let body = stream::events(self.driver, self.body, &self.encodings);
             return Ok(with_head(self.head.status, headers, body));
         }
@@ -96,8 +97,11 @@ impl Incoming {
             return Ok(with_head(head.status, headers, Bytes::new()));
         }
         let limit = transit.settings.limits.response_body;
-        let idle = transit.settings.timeouts.idle;
-        let came = body::read(body, &encodings, limit, idle, &transit.memory)
+        let pace = Pace {
+            within: transit.settings.timeouts.idle,
+            least: 1,
+        };
+        let came = body::read(body, &encodings, limit, pace, &transit.memory)
             .await
             .map_err(|error| Failure {
                 refusal: stream::unread(&transit, &error),

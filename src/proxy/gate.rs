@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Method, Response, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri, header};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
 
@@ -21,16 +21,18 @@ use super::passage::Passage;
 use super::redeem::Redemption;
 use super::refuse::{self, Refused, should_retry};
 use super::route::{Entry, Routes};
+use super::sessions::Sessions;
 use super::transit::Transit;
 use super::upstream::Upstream;
 use super::{Body, Setup, full};
 use crate::guard::{Cleared, Decision, Guard};
 use crate::item::{Leg, RouteKind};
 use crate::metrics::Unscanned;
+use crate::principal::Principal;
 use crate::protocols::http_tools::problem;
 use crate::protocols::{Refusal, Request, Written};
 use crate::settings;
-use crate::wire::body::{self, Encodings};
+use crate::wire::body::{self, Encodings, Pace};
 use crate::wire::budget::Budget;
 use crate::wire::json::{BODY_DEPTH, Document};
 use crate::wire::media::{Media, media};
@@ -42,6 +44,8 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const HASH_PREFIX: usize = 12;
 /// How long the rest of a refused request is read, so that its sender gets to read the answer.
 const LINGER: Duration = Duration::from_secs(2);
+/// Bytes of a request's body that must come in each `timeouts.request_idle`: one that only drips holds its place for nothing.
+const SLOWEST: usize = 1 << 10;
 
 /// A request on its way in.
 struct Inbound<'r> {
@@ -62,6 +66,7 @@ pub(super) struct Gate<U> {
     pub(super) permits: Arc<Semaphore>,
     pub(super) memory: Budget,
     pub(super) tasks: TaskTracker,
+    pub(super) sessions: Sessions,
     pub(super) upstream: U,
 }
 
@@ -132,6 +137,9 @@ impl<U: Upstream> Gate<U> {
             address,
         } = inbound;
         self.admission.check(&parts)?;
+        if asks_for_websocket(&parts.headers) {
+            return Err(refuse::UPGRADE_UNSUPPORTED.refusal());
+        }
         let mut session = identify(&parts.headers, &settings.principals, &settings.session)?;
         let (request, encoded) = self.receive(below, parts, body).await?;
         if entry.protocol.kind() != RouteKind::Http
@@ -141,6 +149,8 @@ impl<U: Upstream> Gate<U> {
             return Err(refuse::BODY_UNEXPECTED.refusal());
         }
         *address = entry.protocol.address(&request);
+        let used = entry.protocol.uses(&request);
+        self.owned(entry, used, &session.principal)?;
         if session.key.is_none()
             && let Some(own) = entry.protocol.session(&request)
         {
@@ -201,6 +211,8 @@ impl<U: Upstream> Gate<U> {
         if claims.is_empty() {
             let sent = self.upstream.send(name, outgoing).await;
             let response = sent.map_err(|error| transit.no_answer(&error))?;
+            let opened = transit.entry.protocol.opens(response.headers());
+            self.owned(&transit.entry, opened, &transit.session.principal)?;
             return Incoming::open(&transit, &request, response)?.answer().await;
         }
         let redemption = Redemption {
@@ -212,6 +224,23 @@ impl<U: Upstream> Gate<U> {
             permit,
         };
         redemption.start(&self.tasks).await
+    }
+
+    /// Refuses a session of the upstream that somebody else uses.
+    fn owned(
+        &self,
+        entry: &Entry,
+        session: Option<String>,
+        principal: &Principal,
+    ) -> Result<(), Refused> {
+        let admits = |session: String| {
+            let route = &entry.route.name;
+            self.sessions.admits(route, &session, principal)
+        };
+        if session.is_none_or(admits) {
+            return Ok(());
+        }
+        Err(refuse::SESSION_UNKNOWN.refusal())
     }
 
     /// The request, whole and decoded, and whether it came encoded.
@@ -226,8 +255,11 @@ impl<U: Upstream> Gate<U> {
             Encodings::of(&parts.headers).map_err(|error| refuse::request_body(&error))?;
         check_media(&parts)?;
         let limit = settings.limits.request_body;
-        let idle = settings.timeouts.request_idle;
-        let bytes = body::read(body, &encodings, limit, idle, &self.memory)
+        let pace = Pace {
+            within: settings.timeouts.request_idle,
+            least: SLOWEST,
+        };
+        let bytes = body::read(body, &encodings, limit, pace, &self.memory)
             .await
             .map_err(|error| refuse::request_body(&error))?;
         parts.uri = below;
@@ -286,6 +318,15 @@ async fn judge(transit: &Transit, request: &Request) -> Result<Decision, Refused
     Ok(judged.decision)
 }
 
+/// Whether the client wants to leave HTTP for WebSocket, whose frames no adapter reads. Any other upgrade is an offer that a
+/// server may pass over (RFC 9110 section 7.8).
+fn asks_for_websocket(headers: &HeaderMap) -> bool {
+    let offers = headers.get_all(header::UPGRADE).iter();
+    offers
+        .flat_map(|value| value.as_bytes().split(|b| *b == b','))
+        .any(|offer| offer.trim_ascii().eq_ignore_ascii_case(b"websocket"))
+}
+
 /// Whether two bodies are the same bytes in the same place: what was not edited.
 fn same(a: &Bytes, b: &Bytes) -> bool {
     std::ptr::eq(a.as_ptr(), b.as_ptr()) && a.len() == b.len()
@@ -305,6 +346,10 @@ fn refused(entry: Option<&Entry>, refusal: &Refusal, to: Option<&Bytes>) -> Resp
         }
         StatusCode::UNAUTHORIZED => {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        StatusCode::UPGRADE_REQUIRED => {
+            headers.insert(header::UPGRADE, HeaderValue::from_static("HTTP/1.1"));
+            headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
         }
         _ => {}
     }

@@ -167,6 +167,18 @@ pub(super) fn returning(came: &HeaderMap, exact: bool) -> HeaderMap {
     headers
 }
 
+/// Asks whoever stands between to pass each event on at once.
+pub(super) fn unbuffered(headers: &mut HeaderMap) {
+    for (name, value) in [
+        (header::CACHE_CONTROL, "no-cache, no-transform"),
+        (HeaderName::from_static("x-accel-buffering"), "no"),
+    ] {
+        headers
+            .entry(name)
+            .or_insert(HeaderValue::from_static(value));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use http::{HeaderName, Request};

@@ -14,6 +14,7 @@ mod passage;
 mod redeem;
 pub mod refuse;
 mod route;
+mod sessions;
 mod stream;
 mod transit;
 mod upstream;
@@ -33,6 +34,7 @@ pub(crate) use gate::read;
 use headers::Forwarding;
 use http_body_util::{BodyExt, Full};
 use route::Routes;
+use sessions::Sessions;
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 pub use upstream::{Upstream, UpstreamError};
@@ -44,7 +46,7 @@ use crate::protocols::anthropic_messages::AnthropicMessages;
 use crate::protocols::http_tools::HttpTools;
 use crate::protocols::mcp::Mcp;
 use crate::protocols::openai_chat::OpenAiChat;
-use crate::settings::{Route, RouteProtocol, Settings};
+use crate::settings::{Limits, Route, RouteProtocol, Settings};
 use crate::source::Problems;
 use crate::verdict::Reason;
 use crate::wire::budget::Budget;
@@ -118,6 +120,7 @@ pub fn service<U: Upstream>(setup: Setup, upstream: U) -> Result<ProxyService<U>
         permits: Arc::new(Semaphore::new(settings.limits.concurrency)),
         memory: Budget::new(settings.limits.memory),
         tasks: TaskTracker::new(),
+        sessions: Sessions::default(),
         routes,
         upstream,
         setup,
@@ -141,12 +144,14 @@ fn pseudonym() -> String {
 ///
 /// # Errors
 /// Tools that cannot be told apart.
-pub(crate) fn protocol(route: &Route, settings: &Settings) -> Result<Box<dyn Protocol>, Problems> {
+pub(crate) fn protocol(
+    route: &Route,
+    settings: &Settings,
+    limits: &Limits,
+) -> Result<Box<dyn Protocol>, Problems> {
     Ok(match &route.protocol {
-        RouteProtocol::OpenAiChat(model) => Box::new(OpenAiChat::new(&settings.limits, model)),
-        RouteProtocol::AnthropicMessages(model) => {
-            Box::new(AnthropicMessages::new(&settings.limits, model))
-        }
+        RouteProtocol::OpenAiChat(model) => Box::new(OpenAiChat::new(limits, model)),
+        RouteProtocol::AnthropicMessages(model) => Box::new(AnthropicMessages::new(limits, model)),
         RouteProtocol::Mcp(mcp) => {
             let upstream = settings.upstreams.get(&route.upstream);
             let url = upstream.map(|upstream| &upstream.url);

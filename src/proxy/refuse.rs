@@ -69,6 +69,8 @@ codes! {
         "The API key is missing or unknown. Send a key that the config maps to a principal.";
     SESSION_INVALID = "session_invalid" BAD_REQUEST false
         "The session header must be there once at most, with 1 to 256 visible ASCII characters.";
+    SESSION_UNKNOWN = "session_unknown" NOT_FOUND false
+        "The session is not one of this caller's. Begin a new one.";
     BODY_TOO_LARGE = "body_too_large" PAYLOAD_TOO_LARGE false
         "The request's body is above the proxy's limit, as sent or decoded.";
     BODY_UNEXPECTED = "body_unexpected" BAD_REQUEST false
@@ -91,14 +93,16 @@ codes! {
         "The body is not strict JSON.";
     REQUEST_INVALID = "invalid_request" BAD_REQUEST false
         "The request is not valid in the route's protocol. The message names the field.";
+    UPGRADE_UNSUPPORTED = "upgrade_unsupported" UPGRADE_REQUIRED false
+        "WebSocket is not served here. Send the request over HTTP; answers may be streamed as server-sent events.";
     ENDPOINT_UNKNOWN = "endpoint_unknown" NOT_FOUND false
         "The route does not know this method and path. On an HTTP tool route, map it to a tool in the config.";
     METHOD_NOT_ALLOWED = "method_not_allowed" METHOD_NOT_ALLOWED false
         "The endpoint exists with another method.";
     ARGUMENT_AMBIGUOUS = "argument_ambiguous" BAD_REQUEST false
-        "Two of path, query and body give the same argument.";
+        "Two of path, query, headers and body give the same argument.";
     ARGUMENT_UNREADABLE = "argument_unreadable" BAD_REQUEST false
-        "The path, the query or the body cannot be read as named arguments.";
+        "The path, the query, a header or the body cannot be read as named arguments.";
     OVERLOADED = "overloaded" SERVICE_UNAVAILABLE true
         "Too many requests at once. Try again in a moment.";
     NOT_RECORDED = "not_recorded" SERVICE_UNAVAILABLE true

@@ -4,11 +4,15 @@
 mod agents;
 mod framing;
 mod journal;
+mod sniff;
+mod tls;
+mod usage;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agents::{Door, Speech};
 use arc_swap::ArcSwap;
 use axum::Router;
 use tokio::net::TcpListener;
@@ -146,14 +150,16 @@ pub async fn start_watched(
     stores: Stores,
     observers: Vec<Arc<dyn Observer>>,
 ) -> Result<Running, Problems> {
-    // A route that lets content past the guard must never take a request.
-    coverage::prove(&settings)?;
     let tickets = stores.tickets.clone();
     let clock = Arc::clone(&stores.clock);
     let upstream = HttpUpstream::new(&settings)?;
     let (service, metrics) = proxy(&settings, &policy, stores, observers, upstream)?;
 
     let listen = &settings.listen;
+    let speech = match &listen.tls {
+        Some(files) => Speech::Tls(tls::acceptor(files)?),
+        None => Speech::Plain { h2c: listen.h2c },
+    };
     let agents = bind("agents", listen.agents).await;
     let operations = bind("operations", listen.operations).await;
     let approver = listen.approvers.zip(tickets.clone());
@@ -182,7 +188,12 @@ pub async fn start_watched(
         control.push(spawn_control(listener, router));
     }
     let stop_agents = CancellationToken::new();
-    let agents = tokio::spawn(agents::serve(agents, service.clone(), stop_agents.clone()));
+    let door = Door {
+        speech,
+        head: settings.timeouts.request_head,
+        stop: stop_agents.clone(),
+    };
+    let agents = tokio::spawn(agents::serve(agents, door, service.clone()));
     readiness.set(true);
     Ok(Running {
         addresses,
@@ -196,10 +207,10 @@ pub async fn start_watched(
     })
 }
 
-/// The proxy as it is run for real: its decisions are counted and logged, then told to `observers`.
+/// The proxy as it is run for real: proved to guard every route, its decisions counted and logged, then told to `observers`.
 ///
 /// # Errors
-/// A layer that cannot run, or a route that cannot work.
+/// A layer that cannot run, a route that cannot work, or one on which content passes unjudged that should be judged.
 pub(crate) fn proxy<U: Upstream>(
     settings: &Arc<Settings>,
     policy: &Arc<Policy>,
@@ -207,6 +218,8 @@ pub(crate) fn proxy<U: Upstream>(
     mut observers: Vec<Arc<dyn Observer>>,
     upstream: U,
 ) -> Result<(ProxyService<U>, Arc<Metrics>), Problems> {
+    // A route that lets content past the guard must never take a request.
+    coverage::prove(settings)?;
     let metrics = Metrics::new();
     observers.splice(
         0..0,

@@ -4,6 +4,7 @@
 mod model;
 mod open;
 mod read;
+pub mod template;
 
 pub use model::*;
 pub use open::SqlStores;

@@ -84,7 +84,7 @@ impl Reading<'_> {
             at -= 1;
         }
         Problem::new(format!("not strict JSON: {}", error.what))
-            .help("write one JSON value a line, each key once")
+            .help("write one JSON value, each key once")
             .at(self.spot(&(at..at)))
     }
 

@@ -42,6 +42,22 @@ pub use yaml::parse;
 /// Largest YAML file, in bytes.
 pub const MAX_YAML: u64 = 16 << 20;
 
+/// Reads a document that others wrote, such as an API description: JSON where it begins with `{`, else YAML whose keys may be
+/// numbers.
+///
+/// # Errors
+/// A file that cannot be read, or every place that is not strict JSON or YAML.
+pub fn read_document(path: &std::path::Path) -> Result<Tree, Problems> {
+    let text = read_text(path, MAX_YAML)?;
+    let shown = path.display().to_string();
+    if !text.trim_start().starts_with('{') {
+        return yaml::parse_with(&shown, text, true);
+    }
+    let bytes = 0..text.len();
+    let file = std::sync::Arc::new(SourceFile { path: shown, text });
+    parse_json(&file, bytes).map_err(|problem| (*problem).into())
+}
+
 /// Reads a YAML file.
 ///
 /// # Errors

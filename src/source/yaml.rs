@@ -24,6 +24,14 @@ const MOST: usize = 50;
 /// # Errors
 /// Every place that is not strict YAML; after a syntax error reading stops.
 pub fn parse(path: &str, text: String) -> Result<Tree, Problems> {
+    parse_with(path, text, false)
+}
+
+/// As [`parse`]; with `bare_keys` a key may also be a number, as written: documents that others write have such keys.
+///
+/// # Errors
+/// As [`parse`].
+pub(super) fn parse_with(path: &str, text: String, bare_keys: bool) -> Result<Tree, Problems> {
     let file = Arc::new(SourceFile {
         path: path.to_owned(),
         text,
@@ -33,6 +41,7 @@ pub fn parse(path: &str, text: String) -> Result<Tree, Problems> {
         open: Vec::new(),
         root: None,
         documents: 0,
+        bare_keys,
         problems: Problems::default(),
     };
     let options = options! {
@@ -74,6 +83,7 @@ struct Builder {
     open: Vec<Open>,
     root: Option<Node>,
     documents: usize,
+    bare_keys: bool,
     problems: Problems,
 }
 
@@ -171,7 +181,9 @@ impl Builder {
                     });
                     return;
                 }
+                let bare = self.bare_keys && matches!(kind, Kind::Number(_));
                 let (text, fault) = as_key(&spot, kind);
+                let fault = fault.filter(|_| !bare);
                 *key = Some((text, spot.clone()));
                 if let Some((message, help)) = fault {
                     self.problem(spot.1, message, &help);

@@ -1,15 +1,24 @@
-//! Anthropic Messages through the adapter's public face, with a closure in place of the guard.
+//! Anthropic Messages: the adapter with a closure in place of the guard, and a running proxy over real sockets.
 
-#[cfg(test)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::needless_pass_by_value,
+    reason = "a failed set-up is a failed test"
+)]
+
 #[path = "../support/adapter.rs"]
 mod adapter;
-#[cfg(test)]
 mod driver;
-#[cfg(test)]
+mod faults;
+mod live;
 mod parity;
-#[cfg(test)]
 mod requests;
-#[cfg(test)]
 mod responses;
-#[cfg(test)]
 mod streams;
+#[expect(dead_code, reason = "each crate of tests uses its part")]
+#[path = "../support/mod.rs"]
+mod support;
+mod tools;

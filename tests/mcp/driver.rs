@@ -158,23 +158,24 @@ pub fn decision(items: &[Located], judge: Judge<'_>) -> Decision {
     }
 }
 
-/// A ticket whose stored arguments are these.
-pub struct Stored(pub &'static str, TicketId);
+/// A ticket with its stored arguments.
+struct Stored(TicketId, Bytes);
 
-impl Stored {
-    pub fn new(arguments: &'static str) -> Box<Self> {
-        Box::new(Self(arguments, TicketId::from("t-1")))
-    }
+/// A claimed ticket whose stored arguments are these.
+pub fn claim(arguments: &'static str) -> Box<dyn Claim> {
+    Box::new(Stored(
+        "t-1".into(),
+        Bytes::from_static(arguments.as_bytes()),
+    ))
 }
 
 impl Claim for Stored {
     fn ticket(&self) -> &TicketId {
-        &self.1
+        &self.0
     }
 
     fn arguments(&self) -> &Bytes {
-        // Lives as long as the test.
-        Box::leak(Box::new(Bytes::from_static(self.0.as_bytes())))
+        &self.1
     }
 
     fn finish(
@@ -190,7 +191,7 @@ pub fn redeemed(request: Request, stored: &'static str) -> Result<Request, Malfo
     let adapter = adapter();
     let items = adapter.read(&request)?;
     let mut decision = decision(&items, &|_| Verdict::Allow);
-    decision.claims.push((0, Stored::new(stored)));
+    decision.claims.push((0, claim(stored)));
     match adapter.write(request, &decision)? {
         Written::Forward(request) => Ok(request),
         other => panic!("{other:?}"),

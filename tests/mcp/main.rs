@@ -4,6 +4,7 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::string_slice,
     reason = "a failed set-up is a failed test"
 )]
 
@@ -12,5 +13,6 @@ mod driver;
 mod live;
 mod parity;
 mod requests;
+#[expect(dead_code, reason = "other test crates use the rest")]
 #[path = "../support/mod.rs"]
 mod support;

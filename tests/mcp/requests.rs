@@ -1,6 +1,9 @@
 //! What a client sends.
 
+use holdpoint::item::Item;
+use holdpoint::protocols::mcp::Mcp;
 use holdpoint::protocols::{Protocol, Written};
+use holdpoint::settings::{McpRoute, Wrapped};
 use holdpoint::verdict::{Hold, Reason, Verdict};
 use serde_json::{Value, json};
 
@@ -97,6 +100,8 @@ fn what_carries_nothing_to_judge_has_no_items_and_passes_as_it_came() {
         r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
         r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#,
         r#"{"jsonrpc":"2.0","id":3,"result":{}}"#,
+        r#"{"jsonrpc":"2.0","id":3,"result":{"action":"decline"}}"#,
+        r#"{"jsonrpc":"2.0","id":3,"result":{"action":"cancel","content":null,"_meta":{}}}"#,
         r#"{"jsonrpc":"2.0","id":3,"error":{"code":-1,"message":"no"}}"#,
     ] {
         let request = post(body);
@@ -232,10 +237,12 @@ fn stateless_requests_have_headers_that_equal_the_body() {
     bare.parts.headers.insert("mcp-protocol-version", value);
     assert_eq!(refusal_code(&bare), "header_mismatch");
     // A request of a revision with sessions owes none of them, and an unknown revision is the server's to refuse.
-    let mut old = call("1", "pay", "{}");
-    let value = "2025-11-25".parse().unwrap();
-    old.parts.headers.insert("mcp-protocol-version", value);
-    assert!(adapter().read(&old).is_ok());
+    for version in ["2025-11-25", "2099-01-01", "not-a-date", "x"] {
+        let mut other = call("1", "pay", "{}");
+        let value = version.parse().unwrap();
+        other.parts.headers.insert("mcp-protocol-version", value);
+        assert!(adapter().read(&other).is_ok(), "{version}");
+    }
 }
 
 #[test]
@@ -356,6 +363,51 @@ fn a_ticketed_call_leaves_in_its_stored_form_and_keeps_the_rest() {
 }
 
 #[test]
+fn the_call_inside_a_gateways_call_is_judged_and_bound() {
+    let route = McpRoute {
+        wrapped: vec![Wrapped {
+            tool: "call_tool".into(),
+            name: "/name".to_owned(),
+            arguments: "/arguments".to_owned(),
+        }],
+        ..McpRoute::default()
+    };
+    let adapter = Mcp::new(&route, "/srv", None);
+    let inner = r#"{"why":1,"name":"pay","arguments":{"to":"x","amount":1.0}}"#;
+    let request = call("1", "call_tool", inner);
+    let items = adapter.read(&request).unwrap();
+    let Item::ToolCall(judged) = &items[0].item else {
+        panic!("{items:?}")
+    };
+    assert_eq!(judged.tool.as_str(), "pay");
+    assert_eq!(judged.args.value, json!({"to": "x", "amount": 1.0}));
+    let mut decision = decision(&items, &|_| Verdict::Allow);
+    decision.claims.push((0, claim(r#"{"amount":1,"to":"x"}"#)));
+    let Written::Forward(sent) = adapter.write(request, &decision).unwrap() else {
+        panic!("not forwarded")
+    };
+    let expected = r#"{"why":1,"name":"pay","arguments":{"amount":1,"to":"x"}}"#;
+    let sent = String::from_utf8(sent.body.to_vec()).unwrap();
+    assert!(
+        sent.contains(&format!("\"arguments\":{expected}")),
+        "{sent}"
+    );
+    // What comes back is an output of the inner tool.
+    let pieces = [result(&json!({"content": [{"type": "text", "text": "t"}]})).into()];
+    let request = call("1", "call_tool", inner);
+    let got = answer(&adapter, &request, &head(200, JSON), &pieces, &|_| {
+        Verdict::Allow
+    });
+    let got = got.unwrap();
+    assert!(got.judged.iter().all(|located| match &located.item {
+        Item::ToolOutput(output) => output.tool.as_ref().unwrap().as_str() == "pay",
+        _ => false,
+    }));
+    let bare = adapter.read(&call("1", "call_tool", "{}")).unwrap();
+    assert!(matches!(bare[0].item, Item::Unreadable(_)));
+}
+
+#[test]
 fn what_the_user_answered_is_judged_with_the_call_and_goes_back_to_its_place() {
     let params = json!({
         "name": "pay",
@@ -441,5 +493,13 @@ fn the_session_is_the_servers_or_the_one_that_the_message_names() {
     let twice = [("mcp-session-id", "a"), ("mcp-session-id", "b")];
     let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
     let two = request("POST", "/mcp", &twice, ping);
-    assert_eq!(refusal_code(&two), "header_duplicate");
+    assert_eq!(refusal_code(&two), "session_invalid");
+    for odd in ["", "a b", "é", &"x".repeat(2049)] {
+        let odd = request("POST", "/mcp", &[("mcp-session-id", odd)], ping);
+        assert_eq!(refusal_code(&odd), "session_invalid");
+    }
+    for alias in ["mcp_session_id", "mcp-session_id", "mcp_name"] {
+        let alias = request("POST", "/mcp", &[(alias, "s")], ping);
+        assert_eq!(refusal_code(&alias), "header_mismatch");
+    }
 }

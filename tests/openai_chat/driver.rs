@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use holdpoint::protocols::Malformed;
+use holdpoint::item::Item;
 use holdpoint::protocols::openai_chat::OpenAiChat;
+use holdpoint::protocols::{Malformed, Protocol, Request, Written};
 use holdpoint::settings::{Limits, ModelRoute};
+use holdpoint::verdict::{Reason, Verdict};
 use holdpoint::wire::sse::Decoder;
 use serde_json::Value;
 
@@ -13,6 +15,60 @@ pub use crate::adapter::{Decide, EVENTS, JSON, Outcome, decision, deny, finding,
 
 pub fn adapter() -> OpenAiChat {
     OpenAiChat::new(&Limits::default(), &ModelRoute::default())
+}
+
+pub fn with(route: ModelRoute) -> OpenAiChat {
+    OpenAiChat::new(&Limits::default(), &route)
+}
+
+pub fn completion(body: &str) -> Request {
+    request("POST", "/v1/chat/completions", body)
+}
+
+/// Each item of a request: its place, kind, tool and text.
+pub fn items(adapter: &OpenAiChat, body: &str) -> Vec<String> {
+    let items = adapter.read(&completion(body)).unwrap().into_iter();
+    items
+        .map(|located| {
+            let place = located.place.pointer;
+            match located.item {
+                Item::Definition(d) => format!("{place} defines {} {:?}", d.tool, &*d.text),
+                Item::ToolOutput(o) => {
+                    let tool = o.tool.map_or_else(|| "-".to_owned(), |t| t.to_string());
+                    format!("{place} {tool} {:?}", &*o.text)
+                }
+                Item::ProviderTool(p) => {
+                    format!(
+                        "{place} runs {} at {}",
+                        p.kind,
+                        p.server.as_deref().unwrap_or("-")
+                    )
+                }
+                other => panic!("{other:?}"),
+            }
+        })
+        .collect()
+}
+
+/// What is sent on when the items whose place is one of these are refused.
+pub fn edited(adapter: &OpenAiChat, body: &str, refused: &[&str]) -> Written {
+    let request = completion(body);
+    let items = adapter.read(&request).unwrap();
+    let decision = decision(&items, &|located| {
+        if refused.contains(&&*located.place.pointer) {
+            deny(Reason::InjectionDetected)
+        } else {
+            Verdict::Allow
+        }
+    });
+    adapter.write(request, &decision).unwrap()
+}
+
+pub fn forwarded(written: Written) -> String {
+    match written {
+        Written::Forward(request) => String::from_utf8(request.body.to_vec()).unwrap(),
+        other => panic!("{other:?}"),
+    }
 }
 
 /// A response that comes in these pieces.
@@ -34,6 +90,8 @@ pub struct Choice {
     /// Id, type, name, text.
     pub calls: Vec<[String; 4]>,
     pub legacy: Option<[String; 2]>,
+    /// Calls in the members `x0`, `x1` … that no client of the API knows: name, text.
+    pub strays: Vec<[String; 2]>,
     pub finish_reason: String,
 }
 
@@ -41,6 +99,14 @@ pub type Client = BTreeMap<u64, Choice>;
 
 fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
+}
+
+fn strays(message: &Value) -> Vec<[String; 2]> {
+    let members = message.as_object().into_iter().flatten();
+    let strays = members.filter(|(key, _)| key.starts_with('x'));
+    strays
+        .map(|(_, call)| [text(&call["name"]), text(&call["arguments"])])
+        .collect()
 }
 
 /// A whole response as a client reads it.
@@ -68,6 +134,7 @@ pub fn whole(body: &[u8]) -> Client {
                 content: text(&message["content"]),
                 calls: calls.collect(),
                 legacy: legacy.map(|call| [text(&call["name"]), text(&call["arguments"])]),
+                strays: strays(message),
                 finish_reason: text(&choice["finish_reason"]),
             };
             (choice["index"].as_u64().unwrap(), choice_read)
@@ -117,6 +184,7 @@ fn read_delta(choice: &mut Choice, delta: &Value) {
             words.push_str(&text(&body["input"]));
         }
     }
+    choice.strays.extend(strays(delta));
     if let Some(call) = delta.get("function_call").filter(|call| !call.is_null()) {
         let [name, words] = choice.legacy.get_or_insert_default();
         name.push_str(&text(&call["name"]));

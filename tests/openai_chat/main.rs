@@ -6,8 +6,18 @@ mod adapter;
 #[cfg(test)]
 mod driver;
 #[cfg(test)]
+mod messy;
+#[cfg(test)]
 mod parity;
+#[cfg(test)]
+mod provider_tools;
 #[cfg(test)]
 mod requests;
 #[cfg(test)]
 mod responses;
+#[cfg(test)]
+mod routes;
+#[cfg(test)]
+mod untrusted;
+#[cfg(test)]
+mod wrapped;

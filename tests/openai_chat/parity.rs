@@ -4,17 +4,21 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use holdpoint::item::{Item, Located};
+use holdpoint::protocols::openai_chat::OpenAiChat;
+use holdpoint::settings::{ModelRoute, Wrapped};
 use holdpoint::verdict::{Reason, Verdict};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::driver::{Client, EVENTS, JSON, adapter, decision, deny, respond, streamed, whole};
+use crate::driver::{Client, EVENTS, JSON, decision, deny, respond, streamed, whole, with};
 
 #[derive(Clone, Debug)]
 struct Reply {
     content: Option<String>,
     calls: Vec<Call>,
     legacy: Option<(String, String)>,
+    /// Calls in members that nobody knows.
+    strays: Vec<(String, String)>,
 }
 
 #[derive(Clone, Debug)]
@@ -67,7 +71,7 @@ fn body(call: &Call, text: &str, named: bool) -> (&'static str, Value) {
 
 fn finish_reason(reply: &Reply) -> &'static str {
     match (&reply.legacy, reply.calls.len()) {
-        (None, 0) => "stop",
+        (None, 0) if reply.strays.is_empty() => "stop",
         (Some(_), 0) => "function_call",
         _ => "tool_calls",
     }
@@ -85,6 +89,9 @@ fn as_whole(replies: &[Reply]) -> Vec<u8> {
         }
         if let Some((name, text)) = &reply.legacy {
             message["function_call"] = json!({ "name": name, "arguments": text });
+        }
+        for (number, (name, text)) in reply.strays.iter().enumerate() {
+            message[format!("x{number}")] = json!({ "name": name, "arguments": text });
         }
         json!({ "index": at, "message": message, "finish_reason": finish_reason(reply) })
     });
@@ -116,11 +123,26 @@ fn deltas(at: usize, reply: &Reply, manner: Manner, dice: &mut Dice<'_>) -> Vec<
     for part in fragments(words, Manner::Plain, dice) {
         deltas.push(json!({ "content": part }));
     }
-    for delta in interleaved(call_deltas(at, reply, manner, dice), manner, dice) {
-        // Some deltas say text and call at once.
+    let mut rest = interleaved(call_deltas(at, reply, manner, dice), manner, dice);
+    for (number, (name, text)) in reply.strays.iter().enumerate() {
+        let from = if number == 0 { 0 } else { rest.len() };
+        let place = from + dice.below(rest.len() + 1 - from);
+        let stray = json!({ format!("x{number}"): { "name": name, "arguments": text } });
+        rest.insert(place, stray);
+    }
+    for mut delta in rest {
+        if dice.below(6) == 0 {
+            delta["role"] = json!("assistant");
+        }
+        // Some deltas say text and call at once, or a call in both forms.
+        let members = delta.as_object().unwrap().clone();
         match deltas.last_mut().filter(|_| dice.below(5) == 0) {
-            Some(last) if last.get("tool_calls").is_none() && delta.get("tool_calls").is_some() => {
-                last["tool_calls"] = delta["tool_calls"].clone();
+            Some(last)
+                if members
+                    .keys()
+                    .all(|key| key == "role" || last.get(key).is_none()) =>
+            {
+                last.as_object_mut().unwrap().extend(members);
             }
             _ => deltas.push(delta),
         }
@@ -191,7 +213,15 @@ fn as_stream(replies: &[Reply], manner: Manner, dice: &mut Dice<'_>) -> Vec<u8> 
         .map(|(at, reply)| {
             let mut choices: Vec<_> = deltas(at, reply, manner, dice)
                 .into_iter()
-                .map(|delta| json!({ "index": at, "delta": delta, "finish_reason": null }))
+                .map(|delta| {
+                    let reason = [json!(null), json!("")][dice.below(2)].clone();
+                    let mut choice =
+                        json!({ "index": at, "delta": delta, "finish_reason": reason });
+                    if dice.below(4) == 0 {
+                        choice["content_filter_results"] = json!({ "hate": { "filtered": false } });
+                    }
+                    choice
+                })
                 .collect();
             let reason = json!(finish_reason(reply));
             if dice.below(3) == 0 {
@@ -204,6 +234,10 @@ fn as_stream(replies: &[Reply], manner: Manner, dice: &mut Dice<'_>) -> Vec<u8> 
         })
         .collect();
     let mut out = String::new();
+    if dice.below(3) == 0 {
+        let chunk = json!({ "id": "chatcmpl-1", "choices": [], "prompt_filter_results": [] });
+        out.extend(["data: ", &chunk.to_string(), line_end, line_end]);
+    }
     while !queues.is_empty() {
         let at = dice.below(queues.len());
         let mut choices = vec![queues[at].1.pop().unwrap()];
@@ -213,7 +247,10 @@ fn as_stream(replies: &[Reply], manner: Manner, dice: &mut Dice<'_>) -> Vec<u8> 
             choices.push(queues[other].1.pop().unwrap());
         }
         queues.retain(|(_, rest)| !rest.is_empty());
-        let chunk = json!({ "id": "chatcmpl-1", "choices": choices });
+        let mut chunk = json!({ "id": "chatcmpl-1", "choices": choices });
+        if dice.below(4) == 0 {
+            chunk["obfuscation"] = json!("pad");
+        }
         out.extend(["data: ", &chunk.to_string(), line_end, line_end]);
         if dice.below(6) == 0 {
             out.extend([": ka", line_end, line_end]);
@@ -256,11 +293,13 @@ fn arguments() -> impl Strategy<Value = String> {
         1 => Just(r#"{"a":1,"a":2}"#.to_owned()),
         1 => Just("[1]".to_owned()),
         1 => "[ -~é]{1,8}",
+        1 => Just(r#"{"name":"inner","arguments":{"a":1}}"#.to_owned()),
     ]
 }
 
 fn call() -> impl Strategy<Value = Call> {
-    (prop::bool::weighted(0.2), "[a-z_]{1,6}", arguments()).prop_map(|(custom, name, text)| Call {
+    let name = prop_oneof![4 => "[a-z_]{1,6}", 1 => Just("wrapper".to_owned())];
+    (prop::bool::weighted(0.2), name, arguments()).prop_map(|(custom, name, text)| Call {
         custom,
         name,
         text,
@@ -272,11 +311,13 @@ fn reply() -> impl Strategy<Value = Reply> {
         prop::option::of("[ -~é☃\n]{0,20}"),
         prop::collection::vec(call(), 0..6),
         prop::option::weighted(0.2, ("[a-z]{1,4}", arguments())),
+        prop::collection::vec(("[a-z]{1,4}", arguments()), 0..3),
     )
-        .prop_map(|(content, calls, legacy)| Reply {
+        .prop_map(|(content, calls, legacy, strays)| Reply {
             content,
             calls,
             legacy,
+            strays,
         })
 }
 
@@ -304,7 +345,7 @@ fn refused_by(mask: u32) -> impl Fn(&Located) -> Verdict {
 fn no_gaps(client: &Client, replies: &[Reply]) {
     for (at, choice) in client {
         let reply = &replies[usize::try_from(*at).unwrap()];
-        let left = choice.calls.len() + usize::from(choice.legacy.is_some());
+        let left = choice.calls.len() + usize::from(choice.legacy.is_some()) + choice.strays.len();
         let expected = if left == 0 {
             "stop"
         } else {
@@ -312,6 +353,17 @@ fn no_gaps(client: &Client, replies: &[Reply]) {
         };
         assert_eq!(choice.finish_reason, expected);
     }
+}
+
+fn unwrapping() -> OpenAiChat {
+    with(ModelRoute {
+        wrapped: vec![Wrapped {
+            tool: "wrapper".into(),
+            name: "/name".to_owned(),
+            arguments: "/arguments".to_owned(),
+        }],
+        ..ModelRoute::default()
+    })
 }
 
 proptest! {
@@ -329,10 +381,10 @@ proptest! {
         let judge = refused_by(mask);
         let decide = |items: &[Located]| decision(items, &judge);
         let body = as_whole(&replies);
-        let plain = respond(&adapter(), 200, JSON, &[body.into()], &decide).unwrap();
+        let plain = respond(&unwrapping(), 200, JSON, &[body.into()], &decide).unwrap();
         let stream = as_stream(&replies, manner, &mut dice);
         let pieces = cut(&stream, single, &mut dice);
-        let live = respond(&adapter(), 200, EVENTS, &pieces, &decide).unwrap();
+        let live = respond(&unwrapping(), 200, EVENTS, &pieces, &decide).unwrap();
 
         let client = whole(&plain.sent);
         no_gaps(&client, &replies);
@@ -351,13 +403,13 @@ proptest! {
         let stream = as_stream(&replies, manner, &mut dice);
         let cut = Bytes::copy_from_slice(&stream[..keep.index(stream.len())]);
         let decide = |items: &[Located]| decision(items, &|_| Verdict::Allow);
-        let Ok(live) = respond(&adapter(), 200, EVENTS, &[cut], &decide) else {
+        let Ok(live) = respond(&unwrapping(), 200, EVENTS, &[cut], &decide) else {
             return Ok(());
         };
         let judged = items(live.judged);
         let calls: usize = streamed(&live.sent)
             .values()
-            .map(|choice| choice.calls.len() + usize::from(choice.legacy.is_some()))
+            .map(|choice| choice.calls.len() + usize::from(choice.legacy.is_some()) + choice.strays.len())
             .sum();
         let readable = judged.values().filter(|item| matches!(item, Item::ToolCall(_))).count();
         prop_assert_eq!(calls, readable);

@@ -2,11 +2,11 @@
 
 use holdpoint::item::Item;
 use holdpoint::names::{RuleId, TicketId};
-use holdpoint::protocols::{MOST_TEXTS, Malformed, Protocol, Refusal, Request, Written};
+use holdpoint::protocols::{MOST_TEXTS, Malformed, Protocol, Refusal, Written};
 use holdpoint::verdict::{Finding, Hold, Reason, Rewrite, RewriteKind, Verdict};
 use http::StatusCode;
 
-use crate::driver::{adapter, decision, deny, finding, request};
+use crate::driver::{adapter, completion, decision, deny, finding};
 
 const REQUEST: &str = r#"{ "model": "m", "seed": 12345678901234567890123,
  "tools": [
@@ -23,10 +23,6 @@ const REQUEST: &str = r#"{ "model": "m", "seed": 12345678901234567890123,
   {"role":"function","name":"old","content":"three"},
   {"role":"observation","content":"four"}
  ] }"#;
-
-fn completion(body: &str) -> Request {
-    request("POST", "/v1/chat/completions", body)
-}
 
 fn forward(body: &str, judge: &dyn Fn(&str) -> Verdict) -> String {
     let request = completion(body);
@@ -178,44 +174,6 @@ fn a_choice_among_allowed_tools_loses_the_refused_one() {
     assert_eq!(two, body(b).replace(r#"{"function":{"name":"a"}},"#, ""));
     let one = forward(&body(a), &refuse);
     assert!(one.contains(r#""tool_choice":"none""#), "{one}");
-}
-
-#[test]
-fn endpoints_that_are_not_understood_are_refused() {
-    let code = |method: &str, path: &str| {
-        let body = if method == "POST" {
-            r#"{"messages":[]}"#
-        } else {
-            ""
-        };
-        let read = adapter().read(&request(method, path, body));
-        read.err().map_or("ok", |error| error.code)
-    };
-    for (method, path, expected) in [
-        ("POST", "/v1/chat/completions", "ok"),
-        ("POST", "/chat/completions?x=1", "ok"),
-        ("GET", "/v1/models", "ok"),
-        ("GET", "/models/gpt-5:ft", "ok"),
-        ("GET", "/v1/models/org/model", "ok"),
-        ("GET", "/v1/models/", "endpoint_unknown"),
-        ("GET", "/v1/models/../chat/completions", "endpoint_unknown"),
-        ("GET", "/v1/models/a%2fb", "endpoint_unknown"),
-        ("GET", "/v1models", "endpoint_unknown"),
-        ("GET", "/v1/v1/models", "endpoint_unknown"),
-        ("POST", "/v1/completions", "endpoint_unknown"),
-        ("POST", "/v1/responses", "endpoint_unknown"),
-        ("POST", "/v1/chat/completions/", "endpoint_unknown"),
-        ("GET", "/v1/chat/completions/chatcmpl-1", "endpoint_unknown"),
-        ("GET", "/v1/chat/completions", "method_not_allowed"),
-        ("DELETE", "/v1/models/x", "method_not_allowed"),
-        ("POST", "/v1/models", "method_not_allowed"),
-    ] {
-        assert_eq!(code(method, path), expected, "{method} {path}");
-    }
-    let error = adapter()
-        .read(&request("GET", "/v1/models", "{}"))
-        .unwrap_err();
-    assert_eq!(error.code, "invalid_request");
 }
 
 #[test]

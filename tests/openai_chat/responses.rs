@@ -28,7 +28,7 @@ const STREAM: &[&str] = &[
     "[DONE]",
 ];
 
-fn events(chunks: &[&str]) -> Vec<Bytes> {
+pub fn events(chunks: &[&str]) -> Vec<Bytes> {
     chunks
         .iter()
         .map(|chunk| Bytes::from(format!("data: {chunk}\n\n")))
@@ -377,7 +377,16 @@ fn a_response_that_cannot_be_read_is_not_passed_on() {
     assert_eq!(error.code, "upstream_invalid_response");
 }
 
-struct Stored(TicketId, Bytes);
+pub struct Stored(TicketId, Bytes);
+
+impl Stored {
+    pub fn of(arguments: &'static str) -> Self {
+        Self(
+            TicketId::from("tkt_1"),
+            Bytes::from_static(arguments.as_bytes()),
+        )
+    }
+}
 
 impl Claim for Stored {
     fn ticket(&self) -> &TicketId {
@@ -396,7 +405,7 @@ impl Claim for Stored {
 #[test]
 fn a_claimed_call_leaves_in_its_stored_form_and_a_done_one_not_again() {
     let decide = |items: &[Located]| {
-        let stored = Stored(TicketId::from("tkt_1"), Bytes::from_static(b"{\"q\":1}"));
+        let stored = Stored::of(r#"{"q":1}"#);
         let receipt = Receipt {
             ticket: TicketId::from("tkt_2"),
             status: 200,
@@ -434,7 +443,7 @@ fn a_claimed_custom_call_gets_its_stored_input() {
             panic!("a call")
         };
         assert_eq!(call.args.raw, r#"{"input":"free {text"}"#);
-        let stored = Stored(TicketId::from("tkt_1"), r#"{"input":"other"}"#.into());
+        let stored = Stored::of(r#"{"input":"other"}"#);
         Decision {
             claims: vec![(0, Box::new(stored))],
             ..decision(items, &allow)

@@ -307,3 +307,22 @@ async fn an_upstream_that_switches_protocols_is_no_answer() {
     let answer = rig.ask(request("GET", "/shop/orders/1", &[], "")).await;
     assert_eq!(answer.status, 502);
 }
+
+#[tokio::test]
+async fn websocket_is_refused_so_that_clients_fall_back_and_other_offers_are_passed_over() {
+    let (upstream, rig) = pair().await;
+    let ask = async |upgrade: &'static str| {
+        let headers = [("connection", "Upgrade"), ("upgrade", upgrade)];
+        rig.ask(request("GET", "/shop/orders/1", &headers, ""))
+            .await
+    };
+    for upgrade in ["websocket", "WebSocket", "h2c, websocket"] {
+        let answer = ask(upgrade).await;
+        assert_eq!(answer.status, 426, "{answer:?}");
+        assert_eq!(answer.header("upgrade"), ["HTTP/1.1"]);
+        assert!(answer.text().contains("upgrade_unsupported"), "{answer:?}");
+        assert_eq!(answer.header("x-should-retry"), ["false"]);
+    }
+    assert_eq!(ask("h2c").await.status, 200);
+    assert_eq!(upstream.only().header("upgrade"), [""; 0]);
+}

@@ -8,18 +8,8 @@ use crate::names::ToolName;
 use crate::protocols::Malformed;
 use crate::protocols::strict::{exact_keys_in_request as check, invalid_request, list, present};
 use crate::protocols::texts::Source;
+use crate::protocols::unjudged::is_sealed;
 use crate::wire::json::{Kind, Node};
-
-/// Members without words for the model: names of types, ids, and what only the provider can open.
-const SKIPPED: [&str; 7] = [
-    "type",
-    "cache_control",
-    "encrypted_content",
-    "encrypted_index",
-    "encrypted_stdout",
-    "signature",
-    "tool_use_id",
-];
 
 /// Keys that a block is read by.
 const READ: [&str; 11] = [
@@ -173,7 +163,7 @@ impl<'d> Finder<'d, '_> {
                 }
             } else if key == "content" {
                 self.texts.leaves(&member.value, pointer, source, true);
-            } else if !SKIPPED.contains(&key) {
+            } else if !is_skipped(key) {
                 self.walk(&member.value, pointer, source);
             }
             pointer.truncate(length);
@@ -212,7 +202,7 @@ impl<'d> Finder<'d, '_> {
                 self.fetched(node, pointer);
                 for member in members {
                     let key = &*member.key;
-                    if SKIPPED.contains(&key) || self.has_no_words(node, key, &member.value) {
+                    if is_skipped(key) || self.has_no_words(node, key, &member.value) {
                         continue;
                     }
                     Place::push_step(pointer, key);
@@ -269,6 +259,11 @@ impl<'d> Finder<'d, '_> {
         }
         Ok(())
     }
+}
+
+/// Whether a member has no words for the model: names of types, ids, and what only the provider can open.
+fn is_skipped(key: &str) -> bool {
+    matches!(key, "type" | "cache_control" | "tool_use_id") || is_sealed(key)
 }
 
 /// Whether a block's type says in which members its words are.

@@ -7,6 +7,7 @@
 
 mod blocks;
 mod call;
+mod canaries;
 mod events;
 mod read;
 mod render;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::response;
 
+use super::canary::Canary;
 use super::passed::Passed;
 use super::strict::{invalid_response, media_type};
 use super::{Malformed, Protocol, Refusal, Request, ResponseReader, Written};
@@ -94,6 +96,10 @@ impl Protocol for AnthropicMessages {
                 "the upstream's content type is neither JSON nor an event stream",
             )),
         }
+    }
+
+    fn canaries(&self) -> Vec<Canary> {
+        canaries::canaries(&self.untrusted)
     }
 
     fn refuse(&self, refusal: &Refusal, _to: Option<&Bytes>) -> http::Response<Bytes> {

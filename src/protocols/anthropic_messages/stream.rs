@@ -16,7 +16,9 @@ use crate::protocols::passed::passed;
 use crate::protocols::strict::{
     array, exact_keys, invalid_response, misframed, must_be_object, present, whole_number,
 };
-use crate::protocols::{Event, Frame, Framing, Malformed, ResponseReader, Step, unwritable};
+use crate::protocols::{
+    Event, Frame, Framing, Malformed, ResponseReader, Step, Unjudged, unwritable,
+};
 use crate::wire::json::{BODY_DEPTH, Document, Node};
 
 /// Reads a stream of events.
@@ -39,6 +41,7 @@ pub(super) struct Reader {
     calls: usize,
     dropped: usize,
     pending: Option<Pending>,
+    unjudged: Unjudged,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -79,7 +82,7 @@ enum Pending {
 }
 
 impl Reader {
-    pub const fn new(reply: Reply) -> Self {
+    pub fn new(reply: Reply) -> Self {
         Self {
             reply,
             phase: Phase::Before,
@@ -93,6 +96,7 @@ impl Reader {
             calls: 0,
             dropped: 0,
             pending: None,
+            unjudged: Unjudged::none(),
         }
     }
 
@@ -157,6 +161,7 @@ impl Reader {
             call: None,
         };
         if kind != BlockKind::Call {
+            self.unjudged.extend(Unjudged::below(block, &[]));
             self.open = Some(open);
             return self.block_piece(piece, true);
         }
@@ -187,6 +192,9 @@ impl Reader {
             held.call.extend(json);
             self.hold(json.len())?;
             return Ok(Step::default());
+        }
+        if open.kind != BlockKind::Text {
+            self.unjudged.extend(Unjudged::below(delta, &[]));
         }
         let signature = present(delta, "signature").and_then(Node::as_str);
         self.is_bound |= signature.is_some_and(|signature| !signature.is_empty());
@@ -421,6 +429,10 @@ impl ResponseReader for Reader {
 
     fn keep_alive(&self) -> Bytes {
         Bytes::from_static(b"event: ping\ndata: {\"type\": \"ping\"}\n\n")
+    }
+
+    fn unjudged(&self) -> Unjudged {
+        self.unjudged.clone()
     }
 
     fn together(&self) -> Option<usize> {

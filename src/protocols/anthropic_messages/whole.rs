@@ -13,7 +13,7 @@ use crate::protocols::fates::{Fate, fates};
 use crate::protocols::strict::{
     array, exact_keys, invalid_response, misframed, must_be_object, present,
 };
-use crate::protocols::{Frame, Framing, Malformed, ResponseReader, Step, unwritable};
+use crate::protocols::{Frame, Framing, Malformed, ResponseReader, Step, Unjudged, unwritable};
 use crate::wire::json::{BODY_DEPTH, Document, Node};
 use crate::wire::splice::Splice;
 
@@ -23,15 +23,17 @@ pub(super) struct Reader {
     endpoint: Endpoint,
     judged: Option<Document>,
     together: Option<usize>,
+    unjudged: Unjudged,
 }
 
 impl Reader {
-    pub const fn new(reply: Reply, endpoint: Endpoint) -> Self {
+    pub fn new(reply: Reply, endpoint: Endpoint) -> Self {
         Self {
             reply,
             endpoint,
             judged: None,
             together: None,
+            unjudged: Unjudged::none(),
         }
     }
 }
@@ -53,6 +55,9 @@ impl ResponseReader for Reader {
         let is_error = root.get("type").and_then(Node::as_str) == Some("error");
         if content.is_none() && self.endpoint == Endpoint::Messages && !is_error {
             return Err(invalid_response("the response has no `content`"));
+        }
+        if let Some(content) = content {
+            self.unjudged = Unjudged::below(content, &[]);
         }
         let proposals = proposals(&document, content)?;
         let bytes = proposals.iter().map(|proposal| proposal.call.size()).sum();

@@ -1,5 +1,7 @@
 //! A tool's answer that comes in events: each is judged as it comes, alone and as the continuation of those before it.
 
+use std::collections::HashMap;
+
 use bytes::Bytes;
 
 use super::response::{found, looks_like_json, ruled, strict};
@@ -7,7 +9,7 @@ use crate::guard::Decision;
 use crate::item::{Item, Located, Place, ToolOutput};
 use crate::names::ToolName;
 use crate::protocols::strict::misframed;
-use crate::protocols::texts::{self, Source};
+use crate::protocols::texts::{self, Slot, Source};
 use crate::protocols::{Event, Frame, Framing, Malformed, ResponseReader, Step, note, unwritable};
 use crate::verdict::{Ruling, Verdict};
 use crate::wire::json::Document;
@@ -16,6 +18,8 @@ use crate::wire::sse;
 
 /// Bytes of earlier text that are judged with the next: an instruction is no longer than a few sentences.
 const TAIL: usize = 2 << 10;
+/// Most fields of events whose texts are followed each by itself.
+const FIELDS: usize = 64;
 /// Longest type or id of an event that is taken for a mere name.
 const NAME: usize = 64;
 
@@ -23,8 +27,8 @@ const NAME: usize = 64;
 #[derive(Debug)]
 pub(super) struct Events {
     source: Source,
-    /// The end of what has left, where it was text.
-    tail: String,
+    /// By field, the end of what has left: readers of a stream append what one field brings.
+    tails: HashMap<String, String>,
     held: Option<Held>,
 }
 
@@ -32,12 +36,12 @@ pub(super) struct Events {
 struct Held {
     event: Event,
     data: Data,
-    /// The event's own texts, one after the other.
-    text: String,
+    /// The event's own texts with their fields.
+    texts: Vec<(String, String)>,
     /// Whether its type and id are items.
     names: [bool; 2],
-    /// Whether it is judged with what came before.
-    joined: bool,
+    /// How much of each joined text came before.
+    joined: Vec<usize>,
 }
 
 #[derive(Debug)]
@@ -48,13 +52,13 @@ enum Data {
 }
 
 impl Events {
-    pub(super) const fn new(tool: Option<ToolName>) -> Self {
+    pub(super) fn new(tool: Option<ToolName>) -> Self {
         Self {
             source: Source {
                 tool,
                 call_id: None,
             },
-            tail: String::new(),
+            tails: HashMap::new(),
             held: None,
         }
     }
@@ -78,32 +82,38 @@ impl Events {
             judge.extend(says.map(|name| self.item(name.to_owned())));
             says.is_some()
         });
-        let own = judge.len();
+        let mut texts = Vec::new();
         match &data {
             Data::None => {}
-            Data::Text(text) => judge.push(self.item(text.clone())),
+            Data::Text(text) => {
+                judge.push(self.item(text.clone()));
+                texts.push((String::new(), text.clone()));
+            }
             Data::Json(document) => {
-                let found = found(document, &self.source)?;
-                judge.extend(found.into_iter().map(|found| found.located));
+                for found in found(document, &self.source)? {
+                    if let (Slot::Text(..), Item::ToolOutput(output)) =
+                        (&found.slot, &found.located.item)
+                    {
+                        self.add(&mut texts, &found.located.place.pointer, &output.text);
+                    }
+                    judge.push(found.located);
+                }
             }
         }
-        let text: String = judge
-            .iter()
-            .skip(own)
-            .filter_map(|located| match &located.item {
-                Item::ToolOutput(output) => Some(&*output.text),
-                _ => None,
-            })
-            .collect();
-        let joined = !text.is_empty() && !self.tail.is_empty();
-        if joined {
-            judge.push(self.item(format!("{}{text}", self.tail)));
-            judge.push(self.item(format!("{}\n{text}", self.tail)));
+        let mut joined = Vec::new();
+        for (field, text) in &texts {
+            let Some(tail) = self.tails.get(field).filter(|tail| !tail.is_empty()) else {
+                continue;
+            };
+            for separator in ["", "\n"] {
+                judge.push(self.item(format!("{tail}{separator}{text}")));
+                joined.push(tail.len());
+            }
         }
         let held = Held {
             event,
             data,
-            text,
+            texts,
             names,
             joined,
         };
@@ -120,11 +130,27 @@ impl Events {
         })
     }
 
-    fn keep(&mut self, text: &str) {
-        self.tail.push_str(text);
-        let from = self.tail.len().saturating_sub(TAIL);
-        let from = self.tail.ceil_char_boundary(from);
-        self.tail.drain(..from);
+    /// Adds a text to its field. The many fields that an odd stream has share one, so that what is judged again stays small.
+    fn add(&self, texts: &mut Vec<(String, String)>, pointer: &str, text: &str) {
+        let known = self.tails.contains_key(pointer) || texts.iter().any(|(f, _)| f == pointer);
+        let field = if known || self.tails.len() + texts.len() < FIELDS {
+            pointer
+        } else {
+            ""
+        };
+        match texts.iter_mut().find(|(known, _)| known == field) {
+            Some((_, said)) => said.push_str(text),
+            None => texts.push((field.to_owned(), text.to_owned())),
+        }
+    }
+
+    fn keep(&mut self, texts: Vec<(String, String)>) {
+        for (field, text) in texts {
+            let tail = self.tails.entry(field).or_default();
+            tail.push_str(&text);
+            let from = tail.ceil_char_boundary(tail.len().saturating_sub(TAIL));
+            tail.drain(..from);
+        }
     }
 }
 
@@ -144,7 +170,7 @@ impl ResponseReader for Events {
         let Held {
             mut event,
             data,
-            text,
+            texts,
             names,
             joined,
         } = self.held.take().ok_or_else(unwritable)?;
@@ -154,22 +180,23 @@ impl ResponseReader for Events {
                 *name = None;
             }
         }
-        let last = if joined { 2 } else { 0 };
         let (own, last) = rulings
             .len()
-            .checked_sub(last)
+            .checked_sub(joined.len())
             .and_then(|own| rulings.split_at_checked(own))
             .ok_or_else(unwritable)?;
         let is_fine = own.iter().all(|ruling| ruling.verdict == Verdict::Allow);
-        let before = self.tail.len();
-        let split = last.iter().find(|ruling| touches(ruling, before));
-        let (data, said) = match split.and_then(|ruling| ruling.verdict.finding()) {
+        let mut last = last.iter().zip(joined);
+        let split = last.find(|(ruling, before)| touches(ruling, *before));
+        let data = match split.and_then(|(ruling, _)| ruling.verdict.finding()) {
             // An instruction that this event ends.
-            Some(finding) if is_fine => (Some(note::withheld(finding.reason)), None),
-            _ if is_fine => (plain(data), Some(text)),
-            _ => (self.edited(data, own)?, None),
+            Some(finding) if is_fine => Some(note::withheld(finding.reason)),
+            _ if is_fine => {
+                self.keep(texts);
+                plain(data)
+            }
+            _ => self.edited(data, own)?,
         };
-        self.keep(&said.unwrap_or_default());
         Ok(vec![written(event, data)?])
     }
 

@@ -17,7 +17,6 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 pub use problem::problem;
 use response::Label;
-pub use templates::positional;
 use templates::{Found, Templates};
 
 use super::canary::Canary;
@@ -78,6 +77,7 @@ impl HttpTools {
             query: parts.uri.query(),
             headers: header_arguments(template, &parts.headers)?,
             body: body(template, request)?,
+            files: template.bodies.contains(&BodyKind::Multipart),
         };
         Ok(Matched {
             template,

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use http::{Method, request::Parts};
 
 use crate::settings::HttpTool;
+use crate::settings::template::{is_plain, parameters, positional};
 use crate::source::{Problem, Problems};
 
 /// Every template of a route.
@@ -33,7 +34,10 @@ impl Templates {
     pub(super) fn new(tools: &[HttpTool]) -> Result<Self, Problems> {
         let mut templates = Self {
             tools: tools.to_vec(),
-            names: tools.iter().map(|tool| names(&tool.path)).collect(),
+            names: tools
+                .iter()
+                .map(|tool| parameters(&tool.path).map(str::to_owned).collect())
+                .collect(),
             routers: Routers::new(),
             lenient: Routers::new(),
         };
@@ -83,39 +87,8 @@ impl Templates {
     }
 }
 
-/// The name of a segment that is a parameter.
-fn parameter(segment: &str) -> Option<&str> {
-    segment.strip_prefix('{')?.strip_suffix('}')
-}
-
-fn names(path: &str) -> Vec<String> {
-    path.split('/')
-        .filter_map(parameter)
-        .map(str::to_owned)
-        .collect()
-}
-
-/// The template with its parameters numbered: two templates may name the same segment differently. With `lower` its fixed
-/// segments are in lower case.
-pub fn positional(path: &str, lower: bool) -> String {
-    let mut count = 0;
-    let segments = path.split('/').map(|segment| {
-        if parameter(segment).is_some() {
-            count += 1;
-            format!("{{{count}}}")
-        } else if lower {
-            segment.to_ascii_lowercase()
-        } else {
-            segment.to_owned()
-        }
-    });
-    segments.collect::<Vec<_>>().join("/")
-}
-
 fn names_tool(path: &str) -> bool {
-    path.split('/')
-        .filter_map(parameter)
-        .any(|name| name == super::TOOL)
+    parameters(path).any(|name| name == super::TOOL)
 }
 
 fn at(tool: &HttpTool, what: &str) -> Problem {
@@ -146,11 +119,7 @@ fn check(tool: &HttpTool, before: &[HttpTool]) -> Result<(), Problem> {
     if !path.starts_with('/') {
         return Err(at(tool, "a path template starts with '/'"));
     }
-    let whole = |segment: &str| {
-        let inner = parameter(segment).unwrap_or(segment);
-        !inner.contains(['{', '}']) && !inner.starts_with('*')
-    };
-    if !path.split('/').all(whole) {
+    if !is_plain(path) {
         return Err(at(
             tool,
             "a path template has parameters of the form {name} only, each a whole segment",
@@ -164,7 +133,7 @@ fn check(tool: &HttpTool, before: &[HttpTool]) -> Result<(), Problem> {
         ));
     }
     let mut seen = HashSet::new();
-    if !names(path).iter().all(|name| seen.insert(name)) {
+    if !parameters(path).all(|name| seen.insert(name)) {
         return Err(
             at(tool, "two parameters have the same name").help("give each parameter its own")
         );

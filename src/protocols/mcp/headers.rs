@@ -16,9 +16,8 @@ const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
 /// Each at most once, whatever the revision.
-const SINGLE: [HeaderName; 5] = [
+const SINGLE: [HeaderName; 4] = [
     VERSION,
-    SESSION,
     METHOD,
     NAME,
     HeaderName::from_static("last-event-id"),
@@ -29,7 +28,8 @@ const MODERN: &str = "2026-07-28";
 
 /// Whether a revision is stateless: what it answers carries a `resultType`.
 fn is_modern(version: &str) -> bool {
-    version.len() == MODERN.len() && version >= MODERN
+    let date = |byte: u8| byte.is_ascii_digit() || byte == b'-';
+    version.len() == MODERN.len() && version.bytes().all(date) && version >= MODERN
 }
 
 fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
@@ -52,7 +52,9 @@ fn mismatch(name: &HeaderName) -> Malformed {
 /// Refuses headers that say something else than the body.
 pub(super) fn check(headers: &HeaderMap, message: &Message<'_>) -> Result<(), Malformed> {
     single(headers)?;
-    if !modern(headers, message) {
+    // What later revisions want is the server's to say: the body is what is judged.
+    let named = [text(headers, &VERSION), message.version()];
+    if !named.contains(&Some(MODERN)) {
         return Ok(());
     }
     let (method, params) = match message {
@@ -80,14 +82,23 @@ pub(super) fn check(headers: &HeaderMap, message: &Message<'_>) -> Result<(), Ma
     }
 }
 
-/// Two values of one header: each reader takes another.
+/// Refuses what one reader takes for another header or value than the next one.
 pub(super) fn single(headers: &HeaderMap) -> Result<(), Malformed> {
-    let twice = |name: &&HeaderName| headers.get_all(*name).iter().nth(1).is_some();
-    match SINGLE.iter().find(twice) {
-        Some(name) if *name == SESSION => Err(Malformed {
-            code: "header_duplicate",
-            message: "send Mcp-Session-Id at most once".to_owned(),
-        }),
+    let twice = |name: &HeaderName| headers.get_all(name).iter().nth(1).is_some();
+    if headers.contains_key(&SESSION) && (session(headers).is_none() || twice(&SESSION)) {
+        return Err(Malformed {
+            code: "session_invalid",
+            message: format!("send Mcp-Session-Id once, with 1 to {LONGEST} visible characters"),
+        });
+    }
+    // CGI and its heirs take `_` for `-`.
+    let named = |name: &HeaderName| {
+        let text = name.as_str();
+        text.contains('_') && text.replace('_', "-").starts_with("mcp-")
+    };
+    let once = SINGLE;
+    let odd = headers.keys().find(|name| named(name));
+    match odd.or_else(|| once.iter().find(|name| twice(name))) {
         Some(name) => Err(mismatch(name)),
         None => Ok(()),
     }
@@ -126,9 +137,12 @@ pub(super) fn session(headers: &HeaderMap) -> Option<&str> {
     text(headers, &SESSION).filter(|text| is_name(text))
 }
 
-/// 1 to 256 visible characters.
+/// Longest name of a session: some are signed tokens.
+const LONGEST: usize = 2048;
+
+/// Visible characters, not too many.
 pub(super) fn is_name(text: &str) -> bool {
-    (1..=256).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+    (1..=LONGEST).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// Numbers whose text differs between two readings of the same value, in order of appearance.

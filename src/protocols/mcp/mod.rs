@@ -6,6 +6,7 @@
 mod answer;
 mod asked;
 mod call;
+mod canaries;
 mod endpoint;
 mod headers;
 mod message;
@@ -21,12 +22,13 @@ use http::{StatusCode, Uri, response};
 use message::{Message, document, id_text};
 use render::Address;
 
+use super::canary::Canary;
 use super::strict::invalid_response;
-use super::{Malformed, Protocol, Refusal, Request, ResponseReader, Written, unwritable};
+use super::{Malformed, Protocol, Refusal, Request, ResponseReader, Unjudged, Written, unwritable};
 use crate::guard::{Decision, Receipt};
-use crate::item::{Located, RouteKind};
+use crate::item::{Item, Located, RouteKind};
 use crate::names::ToolName;
-use crate::settings::McpRoute;
+use crate::settings::{McpRoute, Wrapped};
 use crate::verdict::Verdict;
 use crate::wire::json::{BODY_DEPTH, Document};
 use crate::wire::media::{Media, media};
@@ -108,7 +110,7 @@ impl Mcp {
             self.conversations.close(&key);
         }
         if let Some(sent) = self.sent(request)?
-            && let Some((id, question)) = sent.question(request)
+            && let Some((id, question)) = sent.question(request, &self.route.wrapped)
         {
             let question = Question {
                 instead,
@@ -155,14 +157,22 @@ impl Mcp {
 }
 
 impl Sent<'_> {
-    fn question(&self, request: &Request) -> Option<(Arc<str>, Question)> {
+    fn question(&self, request: &Request, wrapped: &[Wrapped]) -> Option<(Arc<str>, Question)> {
         let Message::Request { id, method, .. } = self.message else {
             return None;
         };
         let tool = self.asked.as_ref().filter(|_| method == "tools/call");
+        let tool = tool.map(|asked| {
+            let carries = wrapped.iter().any(|rule| rule.tool.as_str() == asked.tool);
+            // The output is one of the tool whose call was judged.
+            match carries.then(|| asked.located(request, self.document, wrapped).item) {
+                Some(Item::ToolCall(call)) => call.tool,
+                _ => ToolName::from(asked.tool),
+            }
+        });
         let question = Question {
             method: method.into(),
-            tool: tool.map(|asked| ToolName::from(asked.tool)),
+            tool,
             modern: headers::modern(&request.parts.headers, &self.message),
             instead: None,
         };
@@ -248,7 +258,7 @@ impl Protocol for Mcp {
             .map_err(|_| invalid_response("the server's answer is not in UTF-8"))?;
         let way = self.way(request)?;
         let sent = self.sent(request)?;
-        let asked = sent.and_then(|sent| sent.question(request));
+        let asked = sent.and_then(|sent| sent.question(request, &self.route.wrapped));
         let body = match media {
             Media::Events => Body::Events,
             Media::Json if status.is_success() && asked.is_some() => Body::Message,
@@ -275,17 +285,31 @@ impl Protocol for Mcp {
         address(request).map(|address| address.to_bytes())
     }
 
+    fn uses(&self, request: &Request) -> Option<String> {
+        match self.key(request)? {
+            Key::Session(name) | Key::Endpoint(name) => Some(name.to_string()),
+        }
+    }
+
+    fn opens(&self, headers: &http::HeaderMap) -> Option<String> {
+        headers::session(headers).map(str::to_owned)
+    }
+
     fn session(&self, request: &Request) -> Option<String> {
-        let own = headers::session(&request.parts.headers).map(str::to_owned);
-        own.or_else(|| match self.announced(request)? {
-            Key::Endpoint(endpoint) => Some(endpoint.to_string()),
-            Key::Session(_) => None,
-        })
-        .or_else(|| {
+        self.uses(request).or_else(|| {
             let message = Message::read(request.json.as_ref()?).ok()?;
             let named = message.session().filter(|text| headers::is_name(text))?;
             Some(named.to_owned())
         })
+    }
+
+    fn canaries(&self) -> Vec<Canary> {
+        canaries::canaries()
+    }
+
+    /// All that is not about the exchange is part of a call.
+    fn unjudged(&self, _request: &Request, _items: &[Located]) -> Unjudged {
+        Unjudged::default()
     }
 
     fn replayed(&self, request: &Request, receipt: Receipt) -> Receipt {

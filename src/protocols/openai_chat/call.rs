@@ -13,7 +13,7 @@ use crate::protocols::object::Object;
 use crate::protocols::strict::{must_be_object, whole_number};
 use crate::protocols::{Malformed, wrapped};
 use crate::settings::Wrapped;
-use crate::wire::json::{Document, Node};
+use crate::wire::json::{Document, Kind, Node};
 
 /// In which form a call is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -302,6 +302,26 @@ pub(super) fn fault_nameless<'c>(calls: impl Iterator<Item = &'c mut Call>) {
         for call in &mut calls {
             call.fault.get_or_insert("a call of the choice has no name");
         }
+    }
+}
+
+/// Keys of a provider's seal over a turn: Gemini's over its calls, those of reasoning that gateways pass on.
+const SEALS: [&str; 4] = [
+    "thought_signature",
+    "thoughtSignature",
+    "signature",
+    "encrypted_content",
+];
+
+/// Whether the provider has sealed this turn: it may not take back a part of its calls without the rest.
+pub(super) fn is_sealed(message: &Node) -> bool {
+    match &message.kind {
+        Kind::Array(elements) => elements.iter().any(is_sealed),
+        Kind::Object(members) => members.iter().any(|member| {
+            let seal = member.value.as_str().is_some_and(|seal| !seal.is_empty());
+            seal && SEALS.contains(&&*member.key) || is_sealed(&member.value)
+        }),
+        _ => false,
     }
 }
 

@@ -3,10 +3,12 @@
 use serde_json::{Value, json};
 
 use crate::protocols::canary::Fate::{Judged, Passed, Refused};
-use crate::protocols::canary::ItemKind::{Definition, ToolCall, ToolOutput, Unreadable};
+use crate::protocols::canary::ItemKind::{
+    Definition, ProviderTool, ToolCall, ToolOutput, Unreadable,
+};
 use crate::protocols::canary::{Canary, Fate, HALVES, MARK, Sample};
 use crate::settings::ModelRoute;
-use crate::unscanned::Unscanned::{ErrorBody, ModelText, NoItem, UserText};
+use crate::unscanned::Unscanned::{Binary, ErrorBody, ModelText, NoItem, UserText};
 
 const PATH: &str = "/v1/chat/completions";
 
@@ -14,7 +16,9 @@ const PATH: &str = "/v1/chat/completions";
 pub(super) fn canaries(route: &ModelRoute) -> Vec<Canary> {
     let mut all = outputs();
     all.extend(said(route));
+    all.extend(media(route));
     all.extend(definitions());
+    all.extend(provider());
     all.extend(answers());
     all.extend(
         ["/v1/completions", "/v1/embeddings", "/v1/responses"].map(|path| {
@@ -93,6 +97,20 @@ fn said(route: &ModelRoute) -> Vec<Canary> {
         text("assistant", "earlier text of the model"),
         ask(&json!([{"role": "assistant", "content": null, "tool_calls": [call]}]))
             .canary("earlier call of the model", Judged(ToolOutput)),
+        ask(&json!([{"role": "assistant", "content": "x", "reasoning_content": MARK}]))
+            .canary("earlier reasoning of the model", fate("assistant")),
+        ask(&json!([{"role": "assistant", "content": null, "function_call": {"name": "t", "arguments": MARK}}]))
+            .canary("earlier call of a legacy function", Judged(ToolOutput)),
+        ask(&json!([{"role": "user", "content": [{"type": "newcomer", "words": MARK}]}]))
+            .canary("part of an unknown type", Judged(ToolOutput)),
+        ask(&json!([{"role": "user", "content": "go", "newcomer": {"a": MARK}}]))
+            .canary("unknown member of a message", Judged(ToolOutput)),
+        ask(&json!([{"role": "user", "content": [{"type": "file", "file": {"file_data": MARK}}]}]))
+            .canary("file of the user", fate("user")),
+        ask(&json!([{"role": "assistant", "content": "ok", "annotations": [{"url_citation": {"title": MARK}}]}]))
+            .canary("what a search has found, sent back", Judged(ToolOutput)),
+        with("prediction", Judged(ToolOutput), "prediction", json!({"type": "content", "content": MARK})),
+        with("retrieved documents", Judged(ToolOutput), "documents", json!([{"text": MARK}])),
     ];
     all.extend(route.untrusted.tags.iter().map(|tag| {
         let text = format!("look: <{tag}>{MARK}</{tag}>");
@@ -100,6 +118,51 @@ fn said(route: &ModelRoute) -> Vec<Canary> {
             .canary("untrusted range of the user's text", Judged(ToolOutput))
     }));
     all
+}
+
+/// Pictures and sounds of whom the route trusts, where there is anybody.
+fn media(route: &ModelRoute) -> Vec<Canary> {
+    let untrusted = |role: &&str| route.untrusted.roles.iter().any(|other| other == role);
+    let roles = ["user", "developer", "system"];
+    let Some(role) = roles.into_iter().find(|role| !untrusted(role)) else {
+        return Vec::new();
+    };
+    let said = |part: Value| ask(&json!([{"role": role, "content": [part]}]));
+    let url = format!("data:image/png;base64,{MARK}");
+    let image = json!({"type": "image_url", "image_url": {"url": url}});
+    let audio = json!({"type": "input_audio", "input_audio": {"format": "wav", "data": MARK}});
+    vec![
+        said(image).canary("picture", Passed(Binary)),
+        said(audio).canary("sound", Passed(Binary)),
+    ]
+}
+
+/// What the provider is asked to run by itself.
+fn provider() -> Vec<Canary> {
+    let run = Judged(ProviderTool);
+    let url = format!("https://{MARK}.example/");
+    vec![
+        with("web search", run, "web_search_options", json!({"x": MARK})),
+        with(
+            "tool of the provider",
+            run,
+            "tools",
+            json!([{"type": "web_search", "x": MARK}]),
+        ),
+        with(
+            "hosted MCP server",
+            run,
+            "tools",
+            json!([{"type": "mcp", "server_label": "s", "server_url": url}]),
+        ),
+        with("plugin", run, "plugins", json!([{"id": MARK}])),
+        with(
+            "data source",
+            run,
+            "data_sources",
+            json!([{"type": "x", "parameters": {"endpoint": url}}]),
+        ),
+    ]
 }
 
 fn definitions() -> Vec<Canary> {
@@ -133,6 +196,24 @@ fn definitions() -> Vec<Canary> {
             custom,
         ),
         with(
+            "tool of the provider",
+            Judged(ProviderTool),
+            "tools",
+            json!([{"type": "mcp", "server_url": MARK}]),
+        ),
+        with(
+            "search of the provider",
+            Judged(ProviderTool),
+            "web_search_options",
+            json!({"user_location": MARK}),
+        ),
+        with(
+            "model that searches",
+            Judged(ProviderTool),
+            "model",
+            json!(format!("{MARK}-search-preview")),
+        ),
+        with(
             "definition of a legacy function",
             Judged(Definition),
             "functions",
@@ -142,7 +223,7 @@ fn definitions() -> Vec<Canary> {
 }
 
 /// A call in its three forms, whole and in the deltas of a stream.
-fn calls() -> [(&'static str, Fate, Value, [Value; 2]); 4] {
+fn calls() -> [(&'static str, Fate, Value, [Value; 2]); 5] {
     let (first, second) = HALVES;
     let call = |form: &str, key: &str, text: &str| {
         let kind = if form == "function_call" {
@@ -156,6 +237,7 @@ fn calls() -> [(&'static str, Fate, Value, [Value; 2]); 4] {
     let whole = json!({"a": MARK}).to_string();
     let cut = [format!("{{\"a\": \"{first}"), format!("{second}\"}}")];
     let legacy = |text: &str| json!({"function_call": {"name": "t", "arguments": text}});
+    let stray = json!({"newcomer": [{"name": "t", "arguments": {"a": MARK}}]});
     let unreadable = json!({"tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": {"name": MARK, "arguments": "{"}}]});
     [
         (
@@ -184,6 +266,12 @@ fn calls() -> [(&'static str, Fate, Value, [Value; 2]); 4] {
                 legacy(&cut[0]),
                 json!({"function_call": {"arguments": cut[1]}}),
             ],
+        ),
+        (
+            "call in an unknown member",
+            Judged(ToolCall),
+            stray.clone(),
+            [stray, json!({})],
         ),
         (
             "call that cannot be read",
@@ -229,6 +317,21 @@ fn answers() -> Vec<Canary> {
         ("", "[DONE]".to_owned()),
     ];
     all.push(asked.streamed(&events, "text of the model", Passed(ModelText)));
+    let cited = json!({"role": "assistant", "content": "x", "annotations": [{"url_citation": {"title": MARK}}]});
+    all.push(asked.answered(
+        whole(&cited, "stop"),
+        "what a search has found",
+        Passed(ModelText),
+    ));
+    let stray = json!({"role": "assistant", "content": "x", "newcomer": [{"name": "t", "arguments": {"a": MARK}}]});
+    let content = "call in a member that nobody knows";
+    all.push(asked.answered(whole(&stray, "stop"), content, Judged(ToolCall)));
+    let events = [
+        ("", chunk(&stray, None)),
+        ("", chunk(&json!({}), Some("stop"))),
+        ("", "[DONE]".to_owned()),
+    ];
+    all.push(asked.streamed(&events, content, Judged(ToolCall)));
     let error = json!({"error": {"message": MARK, "type": "invalid_request_error"}}).to_string();
     all.push(asked.answer(
         400,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::call::{Call, Form, Fragment, choice_index, fault_nameless};
+use super::call::{Call, Form, Fragment, choice_index, fault_nameless, is_sealed};
 use super::render::names_calls;
 use super::stray::{self, Stray};
 use super::{Rules, exact_keys, invalid_response, misframed, present, unwritable};
@@ -21,6 +21,8 @@ use crate::wire::splice::{Splice, quote};
 pub(super) struct Reader {
     rules: Arc<Rules>,
     judged: Option<Document>,
+    /// The calls stand or fall together.
+    sealed: bool,
 }
 
 impl Reader {
@@ -28,6 +30,7 @@ impl Reader {
         Self {
             rules,
             judged: None,
+            sealed: false,
         }
     }
 }
@@ -65,11 +68,16 @@ impl ResponseReader for Reader {
                 judge,
             });
         }
+        self.sealed = choices.iter().any(|choice| is_sealed(choice.message));
         self.judged = Some(document);
         Ok(Step {
             send: Vec::new(),
             judge,
         })
+    }
+
+    fn together(&self) -> Option<usize> {
+        self.sealed.then_some(0)
     }
 
     fn resolve(&mut self, decision: &Decision) -> Result<Vec<Bytes>, Malformed> {

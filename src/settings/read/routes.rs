@@ -1,12 +1,12 @@
 //! Path prefixes of the proxy and the tools behind them.
 
 use std::collections::HashMap;
-
-use http::Method;
+use std::path::Path;
 
 use super::name;
+use super::tools::{Place, tool_name, tools};
 use crate::names::{RouteName, ToolName, UpstreamName};
-use crate::settings::{HttpTool, McpRoute, ModelRoute, Route, RouteProtocol, Untrusted, Wrapped};
+use crate::settings::{McpRoute, ModelRoute, Route, RouteProtocol, Untrusted, Wrapped};
 use crate::source::{Field, Fields, Spot, did_you_mean};
 
 #[derive(Clone, Copy)]
@@ -24,18 +24,25 @@ const KINDS: [(&str, Kind); 4] = [
     ("http_tools", Kind::HttpTools),
 ];
 
-pub(super) fn routes(field: &Field<'_>, upstreams: Option<&Field<'_>>) -> Option<Vec<Route>> {
-    let known = upstreams.and_then(Field::keys).unwrap_or_default();
+pub(super) fn routes(field: &Field<'_>, root: &Field<'_>, folder: &Path) -> Option<Vec<Route>> {
+    let upstreams = root.peek("upstreams");
+    let around = Around {
+        upstreams: upstreams.as_ref(),
+        key: root
+            .peek("principal")
+            .and_then(|principal| principal.peek("api_keys")?.peek("header")),
+        folder,
+    };
     let mut seen = Seen::default();
     let mut routes = Vec::new();
     let mut whole = true;
     for entry in field.filled_list()? {
-        match route(&entry, &known, &mut seen) {
+        match route(&entry, &around, &mut seen) {
             Some(route) => routes.push(route),
             None => whole = false,
         }
     }
-    if let Some(upstreams) = upstreams {
+    if let Some(upstreams) = &upstreams {
         for key in upstreams
             .entries()
             .unwrap_or_default()
@@ -57,17 +64,44 @@ pub(super) fn routes(field: &Field<'_>, upstreams: Option<&Field<'_>>) -> Option
     whole.then_some(routes)
 }
 
-/// What earlier routes have taken.
-#[derive(Default)]
-struct Seen {
-    names: HashMap<String, Spot>,
-    prefixes: Vec<(String, Spot)>,
-    tools: HashMap<ToolName, (String, Spot)>,
-    /// Upstreams that have a path which names its tool.
-    open: HashMap<String, Spot>,
+/// What the rest of the config says of routes.
+struct Around<'r> {
+    upstreams: Option<&'r Field<'r>>,
+    /// The header that carries the agent's key.
+    key: Option<Field<'r>>,
+    folder: &'r Path,
 }
 
-fn route(field: &Field<'_>, upstreams: &[&str], seen: &mut Seen) -> Option<Route> {
+impl Around<'_> {
+    fn names(&self) -> Vec<&str> {
+        self.upstreams.and_then(Field::keys).unwrap_or_default()
+    }
+
+    /// Headers that carry the agent's key or the upstream's credential, in lower case.
+    fn secrets(&self, upstream: &str) -> Vec<String> {
+        let upstream = self.upstreams.and_then(|all| all.peek(upstream));
+        let credential = upstream.and_then(|u| u.peek("credential")?.peek("header"));
+        let headers = [credential.as_ref(), self.key.as_ref()];
+        let texts = headers.into_iter().flatten();
+        texts
+            .filter_map(|header| header.node().as_text())
+            .map(str::to_ascii_lowercase)
+            .collect()
+    }
+}
+
+/// What earlier routes have taken.
+#[derive(Default)]
+pub(super) struct Seen {
+    names: HashMap<String, Spot>,
+    prefixes: Vec<(String, Spot)>,
+    /// The route and place of each tool.
+    pub(super) tools: HashMap<ToolName, (String, Spot)>,
+    /// Upstreams that have a path which names its tool.
+    pub(super) open: HashMap<String, Spot>,
+}
+
+fn route(field: &Field<'_>, around: &Around<'_>, seen: &mut Seen) -> Option<Route> {
     let mut fields = field.map()?;
     let name_field = fields.required("name");
     let name = name_field.as_ref().and_then(name);
@@ -84,18 +118,21 @@ fn route(field: &Field<'_>, upstreams: &[&str], seen: &mut Seen) -> Option<Route
     let prefix = fields.required("prefix").and_then(|f| prefix(&f, seen));
     let upstream = fields
         .required("upstream")
-        .and_then(|f| upstream(&f, upstreams));
+        .and_then(|f| upstream(&f, &around.names()));
     let kind = fields
         .required("protocol")
         .and_then(|field| field.choice(&KINDS));
+    let secrets = upstream.as_ref().map(|name| around.secrets(name.as_str()));
     let place = Place {
         route: name.unwrap_or_default(),
         upstream: upstream.as_ref().map_or("", UpstreamName::as_str),
+        folder: around.folder,
+        secrets: &secrets.unwrap_or_default(),
     };
     let protocol = if let Some(kind) = kind {
         protocol(kind, &mut fields, place, seen)
     } else {
-        for key in ["tools", "note", "untrusted", "wrapped"] {
+        for key in ["tools", "openapi", "note", "untrusted", "wrapped"] {
             fields.optional(key);
         }
         None
@@ -116,6 +153,9 @@ fn protocol(
 ) -> Option<RouteProtocol> {
     if matches!(kind, Kind::OpenAiChat | Kind::AnthropicMessages) {
         only_for(fields, "tools", "the protocols `http_tools` and `mcp`");
+    }
+    if !matches!(kind, Kind::HttpTools) {
+        only_for(fields, "openapi", "protocol: http_tools");
     }
     if !matches!(kind, Kind::OpenAiChat | Kind::AnthropicMessages) {
         only_for(fields, "note", "a model's protocol");
@@ -141,8 +181,7 @@ fn protocol(
         }
         Kind::HttpTools => {
             only_for(fields, "wrapped", "a protocol in which tools have names");
-            let field = fields.required("tools")?;
-            tools(&field, place, seen).map(RouteProtocol::HttpTools)
+            tools(fields, place, seen).map(RouteProtocol::HttpTools)
         }
     }
 }
@@ -294,152 +333,4 @@ fn prefix(field: &Field<'_>, seen: &mut Seen) -> Option<String> {
     }
     seen.prefixes.push((text.to_owned(), field.spot()));
     Some(text.to_owned())
-}
-
-const METHODS: [(&str, Method); 7] = [
-    ("GET", Method::GET),
-    ("POST", Method::POST),
-    ("PUT", Method::PUT),
-    ("PATCH", Method::PATCH),
-    ("DELETE", Method::DELETE),
-    ("HEAD", Method::HEAD),
-    ("OPTIONS", Method::OPTIONS),
-];
-
-/// The route that tools are on.
-#[derive(Clone, Copy)]
-struct Place<'r> {
-    route: &'r str,
-    upstream: &'r str,
-}
-
-fn tools(field: &Field<'_>, place: Place<'_>, seen: &mut Seen) -> Option<Vec<HttpTool>> {
-    let mut templates: HashMap<Method, matchit::Router<()>> = HashMap::new();
-    let mut tools = Vec::new();
-    let mut whole = true;
-    for entry in field.filled_list()? {
-        match tool(&entry, place, seen, &mut templates) {
-            Some(tool) => tools.push(tool),
-            None => whole = false,
-        }
-    }
-    whole.then_some(tools)
-}
-
-fn tool(
-    field: &Field<'_>,
-    place: Place<'_>,
-    seen: &mut Seen,
-    templates: &mut HashMap<Method, matchit::Router<()>>,
-) -> Option<HttpTool> {
-    let mut fields = field.map()?;
-    let tool_field = fields.optional("tool");
-    let tool = match &tool_field {
-        Some(field) => tool_name(field, place.route, seen).map(Some),
-        None => Some(None),
-    };
-    let method = fields.required("method").and_then(|f| f.choice(&METHODS));
-    let path_field = fields.required("path");
-    let path = path_field.as_ref().and_then(|field| {
-        let router = templates.entry(method.clone().unwrap_or_default());
-        template(field, method.as_ref(), router.or_default())
-    });
-    let (tool, method, path) = (tool?, method?, path?);
-    let by_path = path.split('/').any(|segment| segment == "{tool}");
-    let fault = match (&tool, by_path) {
-        (None, false) => (
-            "nothing says which tool this is",
-            "add `tool: NAME`, or name it in the path by a segment `{tool}`",
-        ),
-        (Some(_), true) => (
-            "the tool is named twice: by `tool` and by `{tool}` in the path",
-            "remove `tool`, or call the parameter otherwise",
-        ),
-        _ => {
-            if by_path {
-                let path_field = path_field.as_ref().unwrap_or(field);
-                only_open_path(path_field, place.upstream, seen);
-            }
-            return Some(HttpTool::new(tool, method, path));
-        }
-    };
-    field.error(fault.0, fault.1);
-    None
-}
-
-/// An approval names upstream, tool and arguments: a second path to the same would be open to it as well.
-fn only_open_path(field: &Field<'_>, upstream: &str, seen: &mut Seen) {
-    if let Some(first) = seen.open.insert(upstream.to_owned(), field.spot()) {
-        field.report(
-            field
-                .problem(format!(
-                    "two paths to the upstream `{upstream}` name their tools by `{{tool}}`"
-                ))
-                .help("keep one of them: an approval is for one method and path")
-                .related(first.1, "first here"),
-        );
-    }
-}
-
-fn tool_name(field: &Field<'_>, route: &str, seen: &mut Seen) -> Option<ToolName> {
-    let text = field.text()?;
-    if text.contains('*') {
-        field.error(
-            format!("`{text}` is not the name of one tool"),
-            "name one tool per entry; an HTTP route may take the name from the path: `path: /tools/{tool}`",
-        );
-        return None;
-    }
-    let name = ToolName::from(text);
-    if let Some((other, spot)) = seen.tools.get(&name)
-        && other != route
-    {
-        field.report(
-            field
-                .problem(format!("the tool `{name}` is on two routes"))
-                .help("map a tool on one route only: there its tickets are redeemed")
-                .related(spot.1.clone(), format!("on the route `{other}`")),
-        );
-        return None;
-    }
-    seen.tools
-        .entry(name.clone())
-        .or_insert_with(|| (route.to_owned(), field.spot()));
-    Some(name)
-}
-
-/// A path template that fits beside those before it.
-fn template(
-    field: &Field<'_>,
-    method: Option<&Method>,
-    router: &mut matchit::Router<()>,
-) -> Option<String> {
-    let text = field.text()?;
-    let help = "write a path such as `/orders/{order_id}/refund`; a parameter is a whole segment";
-    let whole = |segment: &str| {
-        let inner = segment.strip_prefix('{').and_then(|s| s.strip_suffix('}'));
-        !segment.contains(['{', '}']) || inner.is_some_and(|name| !name.contains(['{', '}']))
-    };
-    if !text.starts_with('/') || text.contains(['?', '#', ' ', '%']) || !text.split('/').all(whole)
-    {
-        field.error(format!("`{text}` is not a path template"), help);
-        return None;
-    }
-    // Without a method the template is checked by itself.
-    let mut alone = matchit::Router::new();
-    let router = if method.is_some() { router } else { &mut alone };
-    match router.insert(text, ()) {
-        Ok(()) => Some(text.to_owned()),
-        Err(matchit::InsertError::Conflict { with }) => {
-            field.error(
-                format!("`{text}` and `{with}` take the same paths"),
-                "keep one of them, or make their fixed segments differ",
-            );
-            None
-        }
-        Err(fault) => {
-            field.error(format!("`{text}` is not a path template: {fault}"), help);
-            None
-        }
-    }
 }

@@ -8,9 +8,10 @@ use data_encoding::BASE64;
 use super::super::render::said;
 use super::find::{Finder, Outcome};
 use super::{Content, messages};
+use crate::item::Item;
 use crate::protocols::texts::{self, Found, Slot};
 use crate::protocols::{Malformed, note, unwritable};
-use crate::verdict::{Reason, Ruling, Verdict};
+use crate::verdict::{Reason, Rewrite, RewriteKind, Ruling, Verdict};
 use crate::wire::json::{BODY_DEPTH, Document, Node};
 use crate::wire::splice::{Splice, quote};
 
@@ -27,6 +28,8 @@ pub(super) fn write(content: &Content, rulings: &[Ruling]) -> Result<Bytes, Malf
         ..
     } = content.find()?;
     let found = texts.finish("upstream_too_large")?;
+    let addressed = addresses(&found, rulings);
+    let rulings = addressed.as_deref().unwrap_or(rulings);
     let mut splice = Splice::new(document);
     let gone = texts::write(&mut splice, &found, rulings)?;
     for coded in &coded {
@@ -61,6 +64,38 @@ pub(super) fn write(content: &Content, rulings: &[Ruling]) -> Result<Bytes, Malf
         return Ok(written);
     }
     fail(written, &failed)
+}
+
+/// Members that clients read as addresses, and throw at anything else.
+const ADDRESSES: [&str; 4] = ["/uri", "/url", "/src", "/websiteUrl"];
+
+/// In place of an address.
+const NOWHERE: &str = "urn:holdpoint:withheld";
+
+/// The rulings with whole addresses in place of edits and words in them; `None` where there is none.
+fn addresses(found: &[Found<'_>], rulings: &[Ruling]) -> Option<Vec<Ruling>> {
+    let ruled = |found: &Found<'_>, ruling: &Ruling| {
+        let pointer = &found.located.place.pointer;
+        let (Slot::Text(..), Item::ToolOutput(output)) = (&found.slot, &found.located.item) else {
+            return None;
+        };
+        let named = ADDRESSES.iter().any(|name| pointer.ends_with(name));
+        let finding = ruling.verdict.finding().filter(|_| named)?;
+        Some(Verdict::Rewrite(Rewrite {
+            kind: RewriteKind::Redact,
+            edits: vec![(0..output.text.len(), NOWHERE.to_owned())],
+            finding: finding.clone(),
+        }))
+    };
+    let pairs = || found.iter().zip(rulings);
+    if pairs().all(|(found, ruling)| ruled(found, ruling).is_none()) {
+        return None;
+    }
+    let new = pairs().map(|(found, ruling)| Ruling {
+        verdict: ruled(found, ruling).unwrap_or_else(|| ruling.verdict.clone()),
+        ..ruling.clone()
+    });
+    Some(new.collect())
 }
 
 /// A result that becomes an error.

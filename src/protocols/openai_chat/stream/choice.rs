@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::super::call::{Call, Form, Fragment, fault_nameless};
+use super::super::call::{Call, Form, Fragment, fault_nameless, is_sealed};
 use super::super::stray::{self, Stray};
 use super::super::whole::{no_calls_in, pointer};
 use super::super::{exact_keys, invalid_response, present, unwritable};
@@ -30,17 +30,27 @@ pub(super) const REPEATED: [&str; 7] = [
 /// Longest of them that is repeated, in bytes.
 const REPEATED_MAX: usize = 1024;
 
+/// Whether a choice has ended.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum End {
+    #[default]
+    Open,
+    Ended,
+    /// It had calls and none was released.
+    Emptied,
+}
+
 #[derive(Default)]
 pub(super) struct Choice {
     /// Some text of it has left.
     said: bool,
-    finished: bool,
+    end: End,
     /// Calls that were released, in any form.
-    pub released: usize,
+    released: usize,
     /// What became of those that were dropped where nobody expects calls: told when the choice ends.
     lost: Vec<Fate>,
-    /// It had calls and none was released.
-    pub emptied: bool,
+    /// Its calls stand or fall together.
+    pub sealed: bool,
     /// How chunks of it start, up to the delta.
     head: Vec<u8>,
     held: Vec<Held>,
@@ -76,7 +86,7 @@ impl Choice {
         let fragments = array(delta, "tool_calls")?;
         let strays = stray::find(index, delta);
         let calls = legacy.is_some() || !fragments.is_empty() || !strays.is_empty();
-        if self.finished && calls {
+        if self.end != End::Open && calls {
             return Err(invalid_response("a call comes after the end of its choice"));
         }
         let mut touched = None;
@@ -93,6 +103,7 @@ impl Choice {
             }
         }
         self.said |= text(delta).is_some();
+        self.sealed |= is_sealed(delta);
         if calls && self.head.is_empty() {
             self.head = head(document, index);
         }
@@ -151,7 +162,9 @@ impl Choice {
 
     /// It has ended: its calls, in the order in which they will be ruled.
     pub fn ended(&mut self, index: u64, wrapped: &[Wrapped]) -> Vec<Located> {
-        self.finished = true;
+        if self.end == End::Open {
+            self.end = End::Ended;
+        }
         // `function_call` is last, as in a whole response.
         self.held
             .sort_by_key(|held| (held.call.form() == Form::Legacy, held.order));
@@ -180,6 +193,18 @@ impl Choice {
     pub fn note(&mut self, fates: &[Fate]) -> Option<String> {
         let lost = std::mem::take(&mut self.lost);
         notes(lost.iter().chain(fates))
+    }
+
+    /// Calls of it were dropped.
+    pub fn dropped(&mut self) {
+        if self.released == 0 {
+            self.end = End::Emptied;
+        }
+    }
+
+    /// Whether it had calls of which none was released.
+    pub fn is_emptied(&self) -> bool {
+        self.end == End::Emptied
     }
 
     /// The note in a chunk of its own.

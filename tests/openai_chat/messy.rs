@@ -1,0 +1,239 @@
+//! Backends that speak the API in their own way.
+
+use holdpoint::item::{Item, Located};
+use holdpoint::verdict::{Reason, Verdict};
+use serde_json::{Value, json};
+
+use crate::driver::{EVENTS, JSON, Outcome, adapter, decision, deny, respond, streamed, whole};
+use crate::responses::events;
+
+fn plain(message: &Value, judge: &dyn Fn(&Located) -> Verdict) -> Outcome {
+    let choice = json!({"index": 0, "message": message, "finish_reason": "tool_calls"});
+    let body = json!({"id": "chatcmpl-1", "choices": [choice]}).to_string();
+    let decide = |items: &[Located]| decision(items, judge);
+    respond(&adapter(), 200, JSON, &[body.into()], &decide).unwrap()
+}
+
+fn live(chunks: &[&str], judge: &dyn Fn(&Located) -> Verdict) -> Outcome {
+    let decide = |items: &[Located]| decision(items, judge);
+    respond(&adapter(), 200, EVENTS, &events(chunks), &decide).unwrap()
+}
+
+fn allow(_: &Located) -> Verdict {
+    Verdict::Allow
+}
+
+fn refuse(_: &Located) -> Verdict {
+    deny(Reason::NotOwner)
+}
+
+/// As Azure streams: filters in a first chunk without choices, beside deltas and in chunks of their own.
+const AZURE: [&str; 7] = [
+    r#"{"choices":[],"created":0,"id":"chatcmpl-1","model":"","object":"","prompt_filter_results":[{"prompt_index":0,"content_filter_results":{"hate":{"filtered":false,"severity":"safe"}}}]}"#,
+    r#"{"choices":[{"content_filter_results":{},"delta":{"content":null,"refusal":null,"role":"assistant"},"finish_reason":null,"index":0,"logprobs":null}],"id":"chatcmpl-1","model":"m","obfuscation":"x1","usage":null}"#,
+    r#"{"choices":[{"content_filter_results":{},"delta":{"tool_calls":[{"function":{"arguments":"","name":"pay"},"id":"call_a","index":0,"type":"function"}]},"finish_reason":null,"index":0,"logprobs":null}],"id":"chatcmpl-1","model":"m","obfuscation":"x2","usage":null}"#,
+    r#"{"choices":[{"delta":{"tool_calls":[{"function":{"arguments":"{\"a\":1}"},"index":0}]},"finish_reason":null,"index":0,"logprobs":null}],"id":"chatcmpl-1","model":"m","obfuscation":"x3","usage":null}"#,
+    r#"{"choices":[{"content_filter_offsets":{"check_offset":44},"content_filter_results":{"hate":{"filtered":false,"severity":"safe"}},"finish_reason":null,"index":0}],"id":"chatcmpl-1"}"#,
+    r#"{"choices":[{"content_filter_results":{},"delta":{},"finish_reason":"tool_calls","index":0,"logprobs":null}],"id":"chatcmpl-1","model":"m","obfuscation":"x4","usage":null}"#,
+    "[DONE]",
+];
+
+#[test]
+fn azure_filters_pass_and_its_calls_wait() {
+    let allowed = live(&AZURE, &allow);
+    let text = allowed.text();
+    assert!(
+        text.starts_with(&format!("data: {}\n\n", AZURE[0])),
+        "{text}"
+    );
+    for chunk in [AZURE[1], AZURE[4], AZURE[5]] {
+        assert!(text.contains(chunk), "{text}");
+    }
+    // A chunk that is only a call goes; filter results beside one stay.
+    assert!(text.contains("x2") && !text.contains("x3"), "{text}");
+    let client = streamed(&allowed.sent);
+    assert_eq!(client[&0].calls[0][2..], ["pay", r#"{"a":1}"#]);
+    let refused = streamed(&live(&AZURE, &refuse).sent);
+    assert!(refused[&0].calls.is_empty());
+    assert_eq!(refused[&0].finish_reason, "stop");
+    assert!(refused[&0].content.starts_with("[holdpoint]"));
+}
+
+/// As llama-cpp-python streams: each chunk has both forms, repeats id and name, and the first has arguments already.
+#[test]
+fn both_forms_in_each_chunk_are_both_judged() {
+    let chunk = |text: &str, reason: &str| {
+        let body = json!({"name": "pay", "arguments": text});
+        let call = json!({"index": 0, "id": "call__0_pay_x", "type": "function", "function": body});
+        let delta = json!({"role": "assistant", "content": null, "function_call": body, "tool_calls": [call]});
+        let choice = json!({"index": 0, "logprobs": null, "finish_reason": reason, "delta": delta});
+        json!({"id": "chatcmpl-1", "choices": [choice]}).to_string()
+    };
+    let chunks = [
+        chunk(r#"{"a""#, ""),
+        chunk(":1}", ""),
+        chunk("", "tool_calls"),
+    ];
+    let chunks = [&*chunks[0], &chunks[1], &chunks[2], "[DONE]"];
+    let allowed = live(&chunks, &allow);
+    assert_eq!(allowed.judged.len(), 2);
+    let client = streamed(&allowed.sent);
+    let arguments = r#"{"a":1}"#;
+    assert_eq!(
+        client[&0].calls[0],
+        ["call__0_pay_x", "function", "pay", arguments]
+    );
+    let legacy = Some(["pay", arguments].map(str::to_owned));
+    assert_eq!(client[&0].legacy, legacy);
+    let client = streamed(
+        &live(&chunks, &|located| {
+            if located.place.pointer.ends_with("function_call") {
+                refuse(located)
+            } else {
+                Verdict::Allow
+            }
+        })
+        .sent,
+    );
+    assert_eq!((client[&0].calls.len(), &client[&0].legacy), (1, &None));
+    let client = streamed(&live(&chunks, &refuse).sent);
+    assert_eq!((client[&0].calls.len(), &client[&0].legacy), (0, &None));
+}
+
+/// What has the shape of a call, in a member that this adapter does not know.
+fn strays() -> [(Value, &'static str); 5] {
+    let one = r#"{"a":1}"#;
+    let function = json!({"name": "pay", "arguments": one});
+    [
+        (
+            json!({"tool_call": {"name": "pay", "arguments": {"a": 1}}}),
+            one,
+        ),
+        (json!({"calls": [{ "function": function }]}), one),
+        (
+            json!({"tool_uses": {"x": [[{"tool_name": "pay", "input": {}, "id": "c"}]]}}),
+            "{}",
+        ),
+        (
+            json!({"content": [{"type": "tool_use", "name": "pay", "input": {"a": 1}}]}),
+            one,
+        ),
+        (
+            json!({"computer": {"tool": "pay", "action": {"type": "click"}}}),
+            r#"{"type":"click"}"#,
+        ),
+    ]
+}
+
+#[test]
+fn a_call_in_an_unknown_member_is_judged_where_it_stands() {
+    for (message, arguments) in strays() {
+        let raw = message.to_string();
+        let allowed = plain(&message, &|located| {
+            let Item::ToolCall(call) = &located.item else {
+                panic!("{located:?}")
+            };
+            assert_eq!(call.tool.as_str(), "pay");
+            assert_eq!(call.args.raw, arguments);
+            Verdict::Allow
+        });
+        assert_eq!(allowed.judged.len(), 1, "{raw}");
+        assert!(allowed.text().contains(&raw), "{raw}");
+        let refused = plain(&message, &refuse);
+        assert!(!refused.text().contains("pay"), "{}", refused.text());
+        let client = whole(&refused.sent);
+        assert!(client[&0].content.starts_with("[holdpoint]"), "{raw}");
+        assert_eq!(client[&0].finish_reason, "stop");
+
+        let choice = json!({"index": 0, "delta": message});
+        let chunk = json!({"id": "chatcmpl-1", "choices": [choice]}).to_string();
+        let end = r#"{"id":"chatcmpl-1","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}"#;
+        let chunks = [&*chunk, end, "[DONE]"];
+        let allowed = live(&chunks, &allow);
+        assert!(allowed.text().starts_with(&format!("data: {chunk}\n\n")));
+        let refused = live(&chunks, &refuse);
+        assert!(!refused.text().contains("pay"), "{}", refused.text());
+        assert_eq!(streamed(&refused.sent), client, "{raw}");
+    }
+}
+
+#[test]
+fn a_call_in_an_unknown_member_that_cannot_be_read_goes() {
+    for call in [
+        json!({"name": "pay", "arguments": "{\"a\":"}),
+        json!({"name": "pay", "arguments": [1]}),
+        json!({"name": "pay", "arguments": {}, "input": {}}),
+        json!({"name": "pay", "tool": "look", "input": {}}),
+    ] {
+        let outcome = plain(&json!({ "x": call }), &allow);
+        assert!(!outcome.text().contains("pay"), "{call}");
+    }
+}
+
+#[test]
+fn what_only_looks_a_little_like_a_call_passes() {
+    let message = json!({
+        "content": "x",
+        "annotations": [{"type": "url_citation", "url_citation": {"title": "t", "url": "https://a"}}],
+        "reasoning_details": [{"type": "reasoning.text", "text": "pay", "signature": "s"}],
+        "executed_tools": [{"type": "search", "arguments": "{}", "output": "o"}],
+        "audio": {"id": "a", "data": "d"},
+    });
+    let outcome = plain(&message, &|_| panic!("nothing to judge"));
+    assert!(outcome.text().contains(&message.to_string()));
+}
+
+#[test]
+fn a_call_outside_of_any_message_is_not_passed_on() {
+    let call = r#"{"name":"pay","arguments":"{}"}"#;
+    let decide = |items: &[Located]| decision(items, &allow);
+    for (kind, body) in [
+        (JSON, format!(r#"{{"choices":[],"output":[{call}]}}"#)),
+        (
+            JSON,
+            format!(r#"{{"choices":[{{"message":{{}},"call":{call}}}]}}"#),
+        ),
+        (
+            JSON,
+            format!(r#"{{"choices":[{{"message":{{}},"delta":{{"x":{call}}}}}]}}"#),
+        ),
+        (EVENTS, format!(r#"{{"choices":[],"output":[{call}]}}"#)),
+        (
+            EVENTS,
+            format!(r#"{{"choices":[{{"delta":{{}},"call":{call}}}]}}"#),
+        ),
+        (
+            EVENTS,
+            format!(r#"{{"choices":[{{"message":{{"x":{call}}}}}]}}"#),
+        ),
+    ] {
+        let pieces = if kind == JSON {
+            vec![body.clone().into()]
+        } else {
+            events(&[&body])
+        };
+        let error = respond(&adapter(), 200, kind, &pieces, &decide).unwrap_err();
+        assert_eq!(error.code, "upstream_invalid_response", "{body}");
+    }
+}
+
+/// As Gemini answers: its seal is on the first of two calls, and is asked for in the next turn.
+#[test]
+fn calls_of_a_sealed_turn_stand_or_fall_together() {
+    let call = |at: usize, name: &str, extra: Value| json!({"index": at, "id": name, "type": "function", "function": {"name": name, "arguments": "{}"}, "extra_content": extra});
+    let seal = json!({"google": {"thought_signature": "c2VhbA=="}});
+    let without_pay = |located: &Located| match &located.item {
+        Item::ToolCall(call) if call.tool.as_str() == "pay" => refuse(located),
+        _ => Verdict::Allow,
+    };
+    for (extra, left) in [(seal, 0), (json!({"google": {"thought_signature": ""}}), 1)] {
+        let message = json!({"tool_calls": [call(0, "look", extra), call(1, "pay", json!(null))]});
+        let client = whole(&plain(&message, &without_pay).sent);
+        assert_eq!(client[&0].calls.len(), left);
+        let choice = json!({"index": 0, "delta": message, "finish_reason": "tool_calls"});
+        let chunk = json!({"id": "chatcmpl-1", "choices": [choice]}).to_string();
+        let live = live(&[&chunk, "[DONE]"], &without_pay);
+        assert_eq!(streamed(&live.sent), client);
+        assert_eq!(whole(&plain(&message, &allow).sent)[&0].calls.len(), 2);
+    }
+}
