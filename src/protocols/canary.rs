@@ -10,6 +10,9 @@ use crate::unscanned::Unscanned;
 /// What a canary carries. Both halves are looked for where it must be gone, so that it may be cut in the middle.
 pub const MARK: &str = "holdpointcanarymarkoneandtwo";
 
+/// The tool of canaries that are not about its name: none of a config should be called so.
+pub const TOOL: &str = "holdpoint_canary_tool";
+
 /// Where a stream cuts the mark.
 pub const HALVES: (&str, &str) = ("holdpointcanary", "markoneandtwo");
 

@@ -6,7 +6,7 @@ use crate::protocols::canary::Fate::{Judged, Passed, Refused};
 use crate::protocols::canary::ItemKind::{
     Definition, ProviderTool, ToolCall, ToolOutput, Unreadable,
 };
-use crate::protocols::canary::{Canary, Fate, HALVES, MARK, Sample};
+use crate::protocols::canary::{Canary, Fate, HALVES, MARK, Sample, TOOL};
 use crate::settings::ModelRoute;
 use crate::unscanned::Unscanned::{Binary, ErrorBody, ModelText, NoItem, UserText};
 
@@ -50,7 +50,7 @@ fn with(content: &'static str, fate: Fate, key: &str, value: Value) -> Canary {
 fn outputs() -> Vec<Canary> {
     let called = |body: Value| {
         let call =
-            json!({"id": "c1", "type": "function", "function": {"name": "t", "arguments": "{}"}});
+            json!({"id": "c1", "type": "function", "function": {"name": TOOL, "arguments": "{}"}});
         ask(&json!([
             {"role": "user", "content": "go"},
             {"role": "assistant", "content": null, "tool_calls": [call]},
@@ -66,7 +66,7 @@ fn outputs() -> Vec<Canary> {
             .canary("tool output, cut over parts", Judged(ToolOutput)),
         called(json!([{"type": "image_url", "image_url": {"url": MARK}}]))
             .canary("tool output, part of another type", Judged(ToolOutput)),
-        ask(&json!([{"role": "function", "name": "t", "content": MARK}]))
+        ask(&json!([{"role": "function", "name": TOOL, "content": MARK}]))
             .canary("output of a legacy function", Judged(ToolOutput)),
         ask(&json!([{"role": "newcomer", "content": MARK}]))
             .canary("message of an unknown role", Judged(ToolOutput)),
@@ -90,7 +90,7 @@ fn said(route: &ModelRoute) -> Vec<Canary> {
     let text = |role: &str, content: &'static str| {
         ask(&json!([{"role": role, "content": MARK}])).canary(content, fate(role))
     };
-    let call = json!({"id": "c1", "type": "function", "function": {"name": "t", "arguments": json!({"a": MARK}).to_string()}});
+    let call = json!({"id": "c1", "type": "function", "function": {"name": TOOL, "arguments": json!({"a": MARK}).to_string()}});
     let mut all = vec![
         text("user", "text of the user"),
         text("system", "text of the operator"),
@@ -99,7 +99,7 @@ fn said(route: &ModelRoute) -> Vec<Canary> {
             .canary("earlier call of the model", Judged(ToolOutput)),
         ask(&json!([{"role": "assistant", "content": "x", "reasoning_content": MARK}]))
             .canary("earlier reasoning of the model", fate("assistant")),
-        ask(&json!([{"role": "assistant", "content": null, "function_call": {"name": "t", "arguments": MARK}}]))
+        ask(&json!([{"role": "assistant", "content": null, "function_call": {"name": TOOL, "arguments": MARK}}]))
             .canary("earlier call of a legacy function", Judged(ToolOutput)),
         ask(&json!([{"role": "user", "content": [{"type": "newcomer", "words": MARK}]}]))
             .canary("part of an unknown type", Judged(ToolOutput)),
@@ -169,13 +169,13 @@ fn definitions() -> Vec<Canary> {
     let function = |description: &str, hint: &str| {
         let properties = json!({"a": {"type": "string", "enum": [hint]}});
         json!({
-            "name": "t",
+            "name": TOOL,
             "description": description,
             "parameters": {"type": "object", "properties": properties},
         })
     };
     let tool = |function: Value| json!([{"type": "function", "function": function}]);
-    let custom = json!([{"type": "custom", "custom": {"name": "t", "description": MARK}}]);
+    let custom = json!([{"type": "custom", "custom": {"name": TOOL, "description": MARK}}]);
     vec![
         with(
             "definition, description",
@@ -231,13 +231,13 @@ fn calls() -> [(&'static str, Fate, Value, [Value; 2]); 5] {
         } else {
             form
         };
-        json!({"tool_calls": [{"index": 0, "id": "c1", "type": kind, form: {"name": "t", key: text}}]})
+        json!({"tool_calls": [{"index": 0, "id": "c1", "type": kind, form: {"name": TOOL, key: text}}]})
     };
     let rest = |form: &str, key: &str, text: &str| json!({"tool_calls": [{"index": 0, form: {key: text}}]});
     let whole = json!({"a": MARK}).to_string();
     let cut = [format!("{{\"a\": \"{first}"), format!("{second}\"}}")];
-    let legacy = |text: &str| json!({"function_call": {"name": "t", "arguments": text}});
-    let stray = json!({"newcomer": [{"name": "t", "arguments": {"a": MARK}}]});
+    let legacy = |text: &str| json!({"function_call": {"name": TOOL, "arguments": text}});
+    let stray = json!({"newcomer": [{"name": TOOL, "arguments": {"a": MARK}}]});
     let unreadable = json!({"tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": {"name": MARK, "arguments": "{"}}]});
     [
         (
@@ -323,7 +323,7 @@ fn answers() -> Vec<Canary> {
         "what a search has found",
         Passed(ModelText),
     ));
-    let stray = json!({"role": "assistant", "content": "x", "newcomer": [{"name": "t", "arguments": {"a": MARK}}]});
+    let stray = json!({"role": "assistant", "content": "x", "newcomer": [{"name": TOOL, "arguments": {"a": MARK}}]});
     let content = "call in a member that nobody knows";
     all.push(asked.answered(whole(&stray, "stop"), content, Judged(ToolCall)));
     let events = [
