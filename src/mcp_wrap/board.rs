@@ -30,18 +30,17 @@ struct Waiting {
     tell: mpsc::Sender<Said>,
 }
 
-#[derive(Default)]
 struct Requests {
     /// In the order in which they were sent.
     waiting: Vec<Waiting>,
     serial: u64,
-    ended: bool,
+    /// `None` once the server has ended.
+    unasked: Option<mpsc::Sender<Said>>,
 }
 
 /// Requests that the server has not answered yet, and the stream for everything else.
 pub(super) struct Board {
     requests: Mutex<Requests>,
-    unasked: mpsc::Sender<Said>,
     listener: Mutex<Option<mpsc::Receiver<Said>>>,
 }
 
@@ -56,8 +55,11 @@ impl Board {
     pub(super) fn new() -> Arc<Self> {
         let (unasked, listener) = mpsc::channel(UNASKED);
         Arc::new(Self {
-            requests: Mutex::default(),
-            unasked,
+            requests: Mutex::new(Requests {
+                waiting: Vec::new(),
+                serial: 0,
+                unasked: Some(unasked),
+            }),
             listener: Mutex::new(Some(listener)),
         })
     }
@@ -69,7 +71,7 @@ impl Board {
     /// Waits for the answer to this request. `None`: one of that id is not answered yet, or the server has ended.
     pub(super) fn expect(self: &Arc<Self>, id: Id, progress: Option<Id>) -> Option<Place> {
         let mut requests = self.requests();
-        if requests.ended || requests.waiting.iter().any(|waiting| waiting.id == id) {
+        if requests.unasked.is_none() || requests.waiting.iter().any(|waiting| waiting.id == id) {
             return None;
         }
         let (tell, said) = mpsc::channel(ROOM);
@@ -94,9 +96,16 @@ impl Board {
         listener.take()
     }
 
+    /// Where what nobody has asked for goes.
+    fn unasked(&self) -> Option<mpsc::Sender<Said>> {
+        self.requests().unasked.clone()
+    }
+
     fn is_heard(&self) -> bool {
         let listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner);
-        listener.is_none() && !self.unasked.is_closed()
+        let taken = listener.is_none();
+        drop(listener);
+        taken && self.unasked().is_some_and(|unasked| !unasked.is_closed())
     }
 
     /// Hands a message of the server on; waits while its reader is behind.
@@ -110,7 +119,8 @@ impl Board {
         } else if let Some(tell) = self.related(head) {
             (tell, Said::More(message))
         } else {
-            if self.unasked.try_send(Said::More(message)).is_err() {
+            let unasked = self.unasked();
+            if unasked.is_none_or(|unasked| unasked.try_send(Said::More(message)).is_err()) {
                 tracing::warn!("nobody listens to what the server says unasked; dropped");
             }
             return;
@@ -149,7 +159,7 @@ impl Board {
     /// The server has ended: whoever waits is told so.
     pub(super) fn end(&self) {
         let mut requests = self.requests();
-        requests.ended = true;
+        requests.unasked = None;
         requests.waiting.clear();
     }
 }

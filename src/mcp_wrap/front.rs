@@ -23,8 +23,10 @@ const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
-/// The code of the wrapper's own errors: outside what JSON-RPC and MCP keep for themselves.
-const REFUSED: i32 = 4030;
+/// The wrapper's own errors, outside what JSON-RPC and MCP keep for themselves: as the adapter's, ten times an HTTP status.
+const REFUSED: u16 = 4030;
+const TOO_LONG: u16 = 4130;
+const BROKEN: u16 = 5020;
 
 /// What the client and the server have agreed on.
 #[derive(Default)]
@@ -101,9 +103,8 @@ impl Front {
                         limit = self.shared.cap,
                         "a line of the client is too long; dropped"
                     );
-                    self.shared
-                        .fail("null", "the message is longer than `limits.request_body`")
-                        .await;
+                    let error = error(TOO_LONG, "the message is longer than `limits.request_body`");
+                    self.shared.write(answer("null", &error)).await;
                 }
             }
         }
@@ -129,7 +130,7 @@ impl Front {
         let (told, accepted) = tokio::sync::oneshot::channel();
         let task = self.tasks.spawn(async move {
             let fine = shared.exchange(request, &head).await;
-            if fine && initializes {
+            if initializes && shared.agreed().version.is_some() {
                 // The stream of what the server says unasked: the client has it for nothing.
                 tokio::spawn(Arc::clone(&shared).listen());
             }
@@ -191,7 +192,7 @@ impl Shared {
             *request.uri_mut() = uri;
         }
         let headers = request.headers_mut();
-        headers.insert(header::HOST, HeaderValue::from_static("localhost"));
+        headers.insert(header::HOST, HeaderValue::from_static("127.0.0.1"));
         headers.insert(
             header::ACCEPT,
             HeaderValue::from_static("application/json, text/event-stream"),
@@ -223,7 +224,11 @@ impl Shared {
                     refusal = said.error;
                     return None;
                 }
-                if said.is_response() && said.id == head.id {
+                if said.is_response() {
+                    if said.id != head.id {
+                        tracing::warn!("an answer to another request; dropped");
+                        return None;
+                    }
                     answered = true;
                     if head.method.as_deref() == Some("initialize") {
                         self.agreed().version = version(&said);
@@ -234,12 +239,8 @@ impl Shared {
             .await;
         if let Some(id) = head.id.as_ref().filter(|_| head.is_request()) {
             if !answered {
-                self.refuse(
-                    &id.json(),
-                    refusal.map(|error| error.get().to_owned()),
-                    status,
-                )
-                .await;
+                self.refuse(id, refusal.map(|error| error.get().to_owned()), status)
+                    .await;
             }
             return answered;
         }
@@ -262,17 +263,12 @@ impl Shared {
             return;
         }
         let Some(id) = &head.id else {
-            let error = refusal.unwrap_or_else(|| error("the message cannot be read"));
-            self.write(format!(r#"{{"jsonrpc":"2.0","id":null,"error":{error}}}"#))
-                .await;
+            let error = refusal.unwrap_or_else(|| error(REFUSED, "the message cannot be read"));
+            self.write(answer("null", &error)).await;
             return;
         };
-        let message = format!(
-            r#"{{"jsonrpc":"2.0","id":{},"error":{}}}"#,
-            id.json(),
-            error("the client's answer was refused")
-        );
-        let request = self.request(head, Bytes::from(message));
+        let error = error(REFUSED, "the client's answer was refused");
+        let request = self.request(head, Bytes::from(answer(&id.json(), &error)));
         let status = self.call(request).await.status();
         if !status.is_success() {
             tracing::error!(status = status.as_u16(), "the server could not be told so");
@@ -345,20 +341,16 @@ impl Shared {
     }
 
     /// The answer to a request that has none.
-    async fn refuse(&self, id: &str, refusal: Option<String>, status: StatusCode) {
+    async fn refuse(&self, id: &Id, refusal: Option<String>, status: StatusCode) {
         let error = refusal.unwrap_or_else(|| {
-            error(if status.is_success() {
+            let why = if status.is_success() {
                 "the server's answer ended early, so it was not passed on"
             } else {
                 "the proxy could not carry this out; its log says why"
-            })
+            };
+            error(BROKEN, why)
         });
-        self.write(format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#))
-            .await;
-    }
-
-    async fn fail(&self, id: &str, message: &str) {
-        self.refuse(id, Some(error(message)), StatusCode::OK).await;
+        self.write(answer(&id.json(), &error)).await;
     }
 
     async fn write(&self, message: impl Into<Bytes>) {
@@ -367,8 +359,12 @@ impl Shared {
     }
 }
 
-fn error(message: &str) -> String {
-    serde_json::json!({"code": REFUSED, "message": message}).to_string()
+fn error(code: u16, message: &str) -> String {
+    serde_json::json!({"code": code, "message": message}).to_string()
+}
+
+fn answer(id: &str, error: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)
 }
 
 fn version(answer: &Head) -> Option<HeaderValue> {

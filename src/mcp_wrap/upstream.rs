@@ -183,14 +183,11 @@ impl Talk {
 
 fn events(talk: Talk) -> Body {
     let pieces = stream::try_unfold(talk, |mut talk| async move {
-        let said = match tokio::time::timeout(ALIVE, talk.next()).await {
-            Err(_) => {
-                return Ok(Some((
-                    Frame::data(Bytes::from_static(b": alive\n\n")),
-                    talk,
-                )));
-            }
-            Ok(said) => said,
+        let Ok(said) = tokio::time::timeout(ALIVE, talk.next()).await else {
+            return Ok(Some((
+                Frame::data(Bytes::from_static(b": alive\n\n")),
+                talk,
+            )));
         };
         let message = match (said, &talk) {
             (Some(Said::More(message)), _) => message,

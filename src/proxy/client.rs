@@ -47,6 +47,7 @@ pub struct HttpUpstream {
 /// One upstream, with connections that no other upstream uses: another may send another credential to the same place.
 struct Peer {
     client: Client<Connector, Full<Bytes>>,
+    connector: Connector,
     base: Base,
 }
 
@@ -87,6 +88,25 @@ impl HttpUpstream {
     }
 }
 
+impl HttpUpstream {
+    /// Tries a connection, with TLS where the URL says so, and closes it: nothing is sent.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub async fn connect(&self, to: &UpstreamName) -> Result<(), String> {
+        let peer = self.peers.get(to);
+        let target = peer.and_then(|peer| Some((peer, peer.base.join(&Uri::from_static("/"))?)));
+        let Some((peer, target)) = target else {
+            return Err(format!("there is no upstream `{to}`"));
+        };
+        let connecting = tower::ServiceExt::oneshot(peer.connector.clone(), target);
+        match connecting.await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(chain(&*error)),
+        }
+    }
+}
+
 impl Peer {
     fn new(
         name: &UpstreamName,
@@ -113,8 +133,12 @@ impl Peer {
             .http2_initial_stream_window_size(STREAM_WINDOW)
             .http2_initial_connection_window_size(CONNECTION_WINDOW)
             .set_host(false)
-            .build(connector);
-        Ok(Self { client, base })
+            .build(connector.clone());
+        Ok(Self {
+            client,
+            connector,
+            base,
+        })
     }
 }
 

@@ -27,7 +27,7 @@ impl Routes {
         let mut entries = Vec::new();
         let mut problems = Vec::new();
         for route in &settings.routes {
-            match super::protocol(route, settings) {
+            match super::protocol(route, settings, &settings.limits) {
                 Ok(protocol) => entries.push(Arc::new(Entry {
                     route: route.clone(),
                     protocol,

@@ -150,8 +150,6 @@ pub async fn start_watched(
     stores: Stores,
     observers: Vec<Arc<dyn Observer>>,
 ) -> Result<Running, Problems> {
-    // A route that lets content past the guard must never take a request.
-    coverage::prove(&settings)?;
     let tickets = stores.tickets.clone();
     let clock = Arc::clone(&stores.clock);
     let upstream = HttpUpstream::new(&settings)?;
@@ -209,10 +207,10 @@ pub async fn start_watched(
     })
 }
 
-/// The proxy as it is run for real: its decisions are counted and logged, then told to `observers`.
+/// The proxy as it is run for real: proved to guard every route, its decisions counted and logged, then told to `observers`.
 ///
 /// # Errors
-/// A layer that cannot run, or a route that cannot work.
+/// A layer that cannot run, a route that cannot work, or one on which content passes unjudged that should be judged.
 pub(crate) fn proxy<U: Upstream>(
     settings: &Arc<Settings>,
     policy: &Arc<Policy>,
@@ -220,6 +218,8 @@ pub(crate) fn proxy<U: Upstream>(
     mut observers: Vec<Arc<dyn Observer>>,
     upstream: U,
 ) -> Result<(ProxyService<U>, Arc<Metrics>), Problems> {
+    // A route that lets content past the guard must never take a request.
+    coverage::prove(settings)?;
     let metrics = Metrics::new();
     observers.splice(
         0..0,

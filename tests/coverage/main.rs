@@ -4,10 +4,14 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::string_slice,
     reason = "a failed set-up is a failed test"
 )]
 
 #[path = "../support/mod.rs"]
 mod shared;
 
+mod doctor;
 mod proof;
+mod reach;
+mod sessions;

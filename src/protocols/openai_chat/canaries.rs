@@ -8,7 +8,7 @@ use crate::protocols::canary::ItemKind::{
 };
 use crate::protocols::canary::{Canary, Fate, HALVES, MARK, Sample};
 use crate::settings::ModelRoute;
-use crate::unscanned::Unscanned::{ErrorBody, ModelText, NoItem, UserText};
+use crate::unscanned::Unscanned::{Binary, ErrorBody, ModelText, NoItem, UserText};
 
 const PATH: &str = "/v1/chat/completions";
 
@@ -16,7 +16,9 @@ const PATH: &str = "/v1/chat/completions";
 pub(super) fn canaries(route: &ModelRoute) -> Vec<Canary> {
     let mut all = outputs();
     all.extend(said(route));
+    all.extend(media(route));
     all.extend(definitions());
+    all.extend(provider());
     all.extend(answers());
     all.extend(
         ["/v1/completions", "/v1/embeddings", "/v1/responses"].map(|path| {
@@ -95,6 +97,8 @@ fn said(route: &ModelRoute) -> Vec<Canary> {
         text("assistant", "earlier text of the model"),
         ask(&json!([{"role": "assistant", "content": null, "tool_calls": [call]}]))
             .canary("earlier call of the model", Judged(ToolOutput)),
+        ask(&json!([{"role": "assistant", "content": "x", "reasoning_content": MARK}]))
+            .canary("earlier reasoning of the model", fate("assistant")),
         ask(&json!([{"role": "assistant", "content": null, "function_call": {"name": "t", "arguments": MARK}}]))
             .canary("earlier call of a legacy function", Judged(ToolOutput)),
         ask(&json!([{"role": "user", "content": [{"type": "newcomer", "words": MARK}]}]))
@@ -114,6 +118,51 @@ fn said(route: &ModelRoute) -> Vec<Canary> {
             .canary("untrusted range of the user's text", Judged(ToolOutput))
     }));
     all
+}
+
+/// Pictures and sounds of whom the route trusts, where there is anybody.
+fn media(route: &ModelRoute) -> Vec<Canary> {
+    let untrusted = |role: &&str| route.untrusted.roles.iter().any(|other| other == role);
+    let roles = ["user", "developer", "system"];
+    let Some(role) = roles.into_iter().find(|role| !untrusted(role)) else {
+        return Vec::new();
+    };
+    let said = |part: Value| ask(&json!([{"role": role, "content": [part]}]));
+    let url = format!("data:image/png;base64,{MARK}");
+    let image = json!({"type": "image_url", "image_url": {"url": url}});
+    let audio = json!({"type": "input_audio", "input_audio": {"format": "wav", "data": MARK}});
+    vec![
+        said(image).canary("picture", Passed(Binary)),
+        said(audio).canary("sound", Passed(Binary)),
+    ]
+}
+
+/// What the provider is asked to run by itself.
+fn provider() -> Vec<Canary> {
+    let run = Judged(ProviderTool);
+    let url = format!("https://{MARK}.example/");
+    vec![
+        with("web search", run, "web_search_options", json!({"x": MARK})),
+        with(
+            "tool of the provider",
+            run,
+            "tools",
+            json!([{"type": "web_search", "x": MARK}]),
+        ),
+        with(
+            "hosted MCP server",
+            run,
+            "tools",
+            json!([{"type": "mcp", "server_label": "s", "server_url": url}]),
+        ),
+        with("plugin", run, "plugins", json!([{"id": MARK}])),
+        with(
+            "data source",
+            run,
+            "data_sources",
+            json!([{"type": "x", "parameters": {"endpoint": url}}]),
+        ),
+    ]
 }
 
 fn definitions() -> Vec<Canary> {
@@ -274,6 +323,15 @@ fn answers() -> Vec<Canary> {
         "what a search has found",
         Passed(ModelText),
     ));
+    let stray = json!({"role": "assistant", "content": "x", "newcomer": [{"name": "t", "arguments": {"a": MARK}}]});
+    let content = "call in a member that nobody knows";
+    all.push(asked.answered(whole(&stray, "stop"), content, Judged(ToolCall)));
+    let events = [
+        ("", chunk(&stray, None)),
+        ("", chunk(&json!({}), Some("stop"))),
+        ("", "[DONE]".to_owned()),
+    ];
+    all.push(asked.streamed(&events, content, Judged(ToolCall)));
     let error = json!({"error": {"message": MARK, "type": "invalid_request_error"}}).to_string();
     all.push(asked.answer(
         400,
