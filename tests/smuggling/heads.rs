@@ -269,7 +269,7 @@ async fn headers_that_are_taken_away_doubled_or_not_for_upstreams() {
             "upgrade: h2c\r\nconnection: upgrade, http2-settings\r\nhttp2-settings: AAMAAABkAAQ\r\n",
             Clean("{}"),
         ),
-        ("upgrade: websocket\r\nconnection: upgrade\r\n", Clean("{}")),
+        ("upgrade: websocket\r\nconnection: upgrade\r\n", Refused),
         (
             "keep-alive: timeout=5\r\nproxy-connection: keep-alive\r\n",
             Clean("{}"),
