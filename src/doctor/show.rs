@@ -66,13 +66,13 @@ fn fate(row: &Row) -> String {
             format!("{}: no layer looks at it (no_rule)", kind.as_str())
         }
         Fate::Judged(kind) => {
-            let looks: Vec<_> = row.looks.iter().map(look).collect();
+            let looks: Vec<_> = row.looks.iter().copied().map(look).collect();
             format!("{}: {}", kind.as_str(), looks.join(", "))
         }
     }
 }
 
-fn look(look: &Look) -> String {
+fn look(look: Look) -> String {
     let some = if look.some { " (some)" } else { "" };
     format!("{} {}{some}", look.layer, look.mode.as_str())
 }

@@ -173,9 +173,9 @@ impl Sample {
         let mut body = String::new();
         for (name, data) in events {
             if !name.is_empty() {
-                body.push_str(&format!("event: {name}\n"));
+                body.extend(["event: ", name, "\n"]);
             }
-            body.push_str(&format!("data: {}\n\n", data.as_ref()));
+            body.extend(["data: ", data.as_ref(), "\n\n"]);
         }
         self.answer(200, "text/event-stream", body, content, fate)
     }

@@ -213,7 +213,7 @@ impl Watcher {
     }
 
     fn head(&mut self) -> At {
-        let plain = !(self.chunked && self.length.is_some()) && !self.doubled;
+        let plain = !(self.doubled || self.chunked && self.length.is_some());
         self.heads.add(plain);
         match self.length {
             // Nothing after such a request is followed, so it is refused too.

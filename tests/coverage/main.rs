@@ -9,6 +9,7 @@
 )]
 
 #[path = "../support/mod.rs"]
+#[expect(dead_code, reason = "not all of the shared parts are needed here")]
 mod shared;
 
 mod doctor;

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 pub const BINARY: &str = env!("CARGO_BIN_EXE_holdpoint");
 
 /// Longer than anything here takes on a busy machine: a test that waits so long has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A server in shell: `answer ID RESULT`, `say MESSAGE`, and a `case` over each line; what it gets is in `$GOT`.
 const PRELUDE: &str = r#"
@@ -116,7 +116,7 @@ impl Wrapped {
             match self.errors.recv_timeout(PATIENCE) {
                 Ok(line) if line.contains(what) => return line,
                 Ok(line) => seen.push(line),
-                Err(_) => panic!("no `{what}` in {seen:#?}"),
+                Err(error) => panic!("no `{what}` in {seen:#?}: {error}"),
             }
         }
     }

@@ -113,6 +113,10 @@ impl ResponseReader for Reader {
         Ok(vec![splice.finish()])
     }
 
+    fn unjudged(&self) -> Unjudged {
+        self.unjudged.clone()
+    }
+
     fn finish(&mut self) -> Result<Step, Malformed> {
         Ok(Step::default())
     }
