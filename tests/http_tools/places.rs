@@ -12,7 +12,7 @@ async fn an_argument_is_judged_wherever_it_stands() {
     let desk = Desk::egress().await;
     for (url, fine) in [(EVIL, false), (FINE, true)] {
         let json = format!("{{\"n\": [{{\"url\": \"{url}\"}}]}}");
-        let form = format!("a=1&link={}+now", encoded(url));
+        let form = format!("a=1&link={}&more=b+c", encoded(url));
         let content_type = multipart_type();
         let text = parts(&[(&named("note"), url)]);
         let typed = parts(&[(
