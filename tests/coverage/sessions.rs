@@ -203,3 +203,42 @@ async fn an_approval_is_of_one_session() {
     assert_eq!(answer.code(), "approval_required");
     assert_eq!(refund(&rig).await.status, 200);
 }
+
+#[tokio::test]
+async fn without_a_session_each_conversation_is_its_own() {
+    let upstream = upstream("wire").await;
+    let config = config(&upstream.url(), "");
+    let rig = Rig::start(
+        &config,
+        &policy("  - {tool: wire, ticket: {gate: approve, ttl: 15m}}"),
+    )
+    .await;
+    let proposed = async |words: &str| {
+        let said = [
+            json!({"role": "user", "content": words}),
+            json!({"role": "assistant", "content": "what else?"}),
+            json!({"role": "user", "content": "go"}),
+        ];
+        let mut calls = Vec::new();
+        // The same conversation, one turn on.
+        for turns in [1, 3] {
+            let body = json!({"model": "m", "messages": said[..turns]}).to_string();
+            let asked = request("POST", "/openai/v1/chat/completions", &[], body);
+            calls.push(
+                rig.ask(asked).await.json()["choices"][0]["message"]["tool_calls"].is_array(),
+            );
+        }
+        calls
+    };
+    assert_eq!(proposed("pay Ann").await, [false, false]);
+    let waits = waiting(rig.running()).await;
+    assert_eq!(waits.len(), 1, "one request for both turns");
+    approve(rig.running(), &waits[0]).await;
+    assert_eq!(
+        proposed("pay Bob").await,
+        [false, false],
+        "not approved for this one"
+    );
+    assert_eq!(waiting(rig.running()).await.len(), 1);
+    assert!(proposed("pay Ann").await[0]);
+}

@@ -22,6 +22,7 @@ use bytes::Bytes;
 use http::response;
 
 use super::canary::Canary;
+use super::conversation::conversation;
 use super::passed::Passed;
 use super::strict::{invalid_response, media_type};
 use super::{Malformed, Protocol, Refusal, Request, ResponseReader, Written};
@@ -96,6 +97,10 @@ impl Protocol for AnthropicMessages {
                 "the upstream's content type is neither JSON nor an event stream",
             )),
         }
+    }
+
+    fn session(&self, request: &Request) -> Option<String> {
+        conversation(request.json.as_ref()?.root())
     }
 
     fn canaries(&self) -> Vec<Canary> {

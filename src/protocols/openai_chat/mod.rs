@@ -20,6 +20,7 @@ use bytes::Bytes;
 use http::response;
 
 use super::canary::Canary;
+use super::conversation::conversation;
 use super::passed::Passed;
 use super::strict::{
     exact_keys, exact_keys_in_request, invalid_request, invalid_response, media_type, misframed,
@@ -93,6 +94,10 @@ impl Protocol for OpenAiChat {
                 "the upstream's content type is neither JSON nor an event stream",
             )),
         }
+    }
+
+    fn session(&self, request: &Request) -> Option<String> {
+        conversation(request.json.as_ref()?.root())
     }
 
     fn canaries(&self) -> Vec<Canary> {
