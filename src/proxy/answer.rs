@@ -10,6 +10,7 @@ use super::stream::{self, Driver};
 use super::transit::Transit;
 use super::{Body, full, headers};
 use crate::guard::Receipt;
+use crate::item::RouteKind;
 use crate::metrics::UpstreamFault;
 use crate::protocols::{Framing, Request};
 use crate::wire::body::{self, BodyError, Encodings, Pace};
@@ -75,7 +76,7 @@ impl Incoming {
         if self.driver.framing() == Framing::Events && !self.bodiless {
             let mut headers = headers::returning(&self.head.headers, false);
             headers::unbuffered(&mut headers);
-            let body = stream::events(self.driver, self.body, &self.encodings);
+            let body = stream::events(self.driver, self.body, &self.encodings).await?;
             return Ok(with_head(self.head.status, headers, body));
         }
         let whole = self.whole().await.map_err(|failure| failure.refusal)?;
@@ -121,6 +122,13 @@ fn driver(
 ) -> Result<Driver, Refused> {
     if head.status.is_informational() {
         let what = "an informational status as the answer";
+        transit.fault(UpstreamFault::Unreadable, &what);
+        return Err(refuse::RESPONSE_UNREADABLE.refusal());
+    }
+    // SDKs follow it with the whole conversation, past the proxy.
+    let leads_past = head.status.is_redirection() && head.status != StatusCode::NOT_MODIFIED;
+    if leads_past && transit.kind() == RouteKind::Model {
+        let what = "a redirect, which would lead past the proxy";
         transit.fault(UpstreamFault::Unreadable, &what);
         return Err(refuse::RESPONSE_UNREADABLE.refusal());
     }

@@ -30,6 +30,7 @@ use crate::item::{Leg, RouteKind};
 use crate::metrics::Unscanned;
 use crate::principal::Principal;
 use crate::protocols::http_tools::problem;
+use crate::protocols::openai_chat;
 use crate::protocols::{Refusal, Request, Written};
 use crate::settings;
 use crate::wire::body::{self, Encodings, Pace};
@@ -75,6 +76,8 @@ impl<U: Upstream> Gate<U> {
     pub(super) async fn answer(&self, request: http::Request<Body>) -> Response<Body> {
         let (parts, mut body) = request.into_parts();
         let waits = parts.headers.contains_key(header::EXPECT);
+        // Where no route is found: this SDK shows nothing of an error that is not in its API's shape.
+        let asks_openai = parts.uri.path().ends_with("/chat/completions");
         // Once: both legs and the answer's header are of one policy, whatever is swapped in meanwhile.
         let guard = self.setup.guard.load_full();
         let routed = self.routes.find(&parts.uri);
@@ -112,7 +115,12 @@ impl<U: Upstream> Gate<U> {
                     let limit = self.setup.settings.limits.request_body;
                     body::discard(&mut body, limit, LINGER).await;
                 }
-                refused(entry.as_deref(), &refusal, address.as_ref())
+                let shaped = match &entry {
+                    Some(entry) => entry.protocol.refuse(&refusal, address.as_ref()),
+                    None if asks_openai => openai_chat::refuse(&refusal),
+                    None => problem(&refusal),
+                };
+                refused(shaped, &refusal)
             }
         };
         let hash = &guard.policy().hash.0;
@@ -332,12 +340,8 @@ fn same(a: &Bytes, b: &Bytes) -> bool {
     std::ptr::eq(a.as_ptr(), b.as_ptr()) && a.len() == b.len()
 }
 
-/// A refusal in the route's own shape.
-fn refused(entry: Option<&Entry>, refusal: &Refusal, to: Option<&Bytes>) -> Response<Body> {
-    let mut response = match entry {
-        Some(entry) => entry.protocol.refuse(refusal, to),
-        None => problem(refusal),
-    };
+/// A refusal, with the headers that every client goes by.
+fn refused(mut response: Response<Bytes>, refusal: &Refusal) -> Response<Body> {
     let headers = response.headers_mut();
     headers.insert(SHOULD_RETRY, should_retry(refusal));
     match refusal.status {

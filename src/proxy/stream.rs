@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use http_body::Frame as BodyFrame;
 use http_body_util::{BodyExt, StreamBody};
 
@@ -22,6 +22,12 @@ use crate::wire::sse;
 
 /// How long a stream may stand still on which nothing is awaited.
 const ENDLESS: Duration = Duration::from_hours(24 * 365);
+
+/// How long the head of a stream waits for its first piece: a stream that begins with a fault is an error with a status, which
+/// no SDK asks for again, and not a broken connection, which each does.
+const FIRST: Duration = Duration::from_secs(2);
+/// What has left before a fault gets so long to reach the client.
+const FLUSH: Duration = Duration::from_millis(50);
 
 /// A reader with what it needs to have items judged.
 pub(super) struct Driver {
@@ -79,6 +85,7 @@ impl Driver {
                     let step = self.push(Frame::Event(event))?;
                     self.settle(step, &mut out).await?;
                 }
+                decoder.finish().map_err(|error| self.unreadable(&error))?;
             }
         }
         let step = self.finish()?;
@@ -190,12 +197,18 @@ fn joined(mut pieces: Vec<Bytes>) -> Bytes {
     }
 }
 
-/// The body for the client: polled, it reads on; dropped, it drops the upstream's. What goes wrong after the head has left
-/// aborts the client's connection, so that no client takes a cut answer for a whole one.
-pub(super) fn events(driver: Driver, body: Body, encodings: &Encodings) -> Body {
+/// The body for the client: polled, it reads on; dropped, it drops the upstream's. What goes wrong before anything has left is
+/// an error that the client is told; what goes wrong later aborts its connection, so that no client takes a cut answer for a
+/// whole one.
+pub(super) async fn events(
+    driver: Driver,
+    body: Body,
+    encodings: &Encodings,
+) -> Result<Body, Refused> {
     let limit = driver.transit.settings.limits.response_body;
     let sign = driver.reader.keep_alive();
     let every = driver.transit.settings.timeouts.keep_alive;
+    let endless = driver.reader.is_endless();
     let events = Events {
         sse: sse::Decoder::new(limit),
         decoder: body::Decoder::new(encodings),
@@ -206,14 +219,31 @@ pub(super) fn events(driver: Driver, body: Body, encodings: &Encodings) -> Body 
         out: VecDeque::new(),
         ended: false,
     };
-    let pieces = stream::try_unfold(events, |mut events| async move {
-        match events.next().await {
-            Ok(Some(piece)) => Ok(Some((BodyFrame::data(piece), events))),
-            Ok(None) => Ok(None),
-            Err(refusal) => Err(BoxError::from(refusal.message)),
+    let mut pieces = Box::pin(stream::try_unfold(events, |mut events| async move {
+        Ok(events.next().await?.map(|piece| (piece, events)))
+    }));
+    // A stream without end may say nothing for long; its client waits for the head.
+    let patience = if endless { Duration::ZERO } else { FIRST };
+    let first = match tokio::time::timeout(patience, pieces.next()).await {
+        Ok(Some(Err(refusal))) => return Err(refusal),
+        Ok(first) => first,
+        Err(_) => None,
+    };
+    let frames = stream::iter(first).chain(pieces).then(|piece| async {
+        match piece {
+            Ok(piece) => Ok(BodyFrame::data(piece)),
+            Err(refusal) => {
+                // An aborted connection drops what is still in its buffers.
+                tokio::time::sleep(FLUSH).await;
+                Err(BoxError::from(refusal.message))
+            }
         }
     });
-    keep_alive(StreamBody::new(pieces).boxed_unsync(), sign, every)
+    Ok(keep_alive(
+        StreamBody::new(frames).boxed_unsync(),
+        sign,
+        every,
+    ))
 }
 
 struct Events {
@@ -282,6 +312,9 @@ impl Events {
             self.decoder
                 .finish()
                 .map_err(|error| unread(&self.driver, error))?;
+            self.sse
+                .finish()
+                .map_err(|error| self.driver.unreadable(&error))?;
             let step = self.driver.finish()?;
             self.take(step);
         }

@@ -38,6 +38,8 @@ pub struct Decoder {
     consumed: Arc<AtomicUsize>,
     last_event: usize,
     cap: usize,
+    /// Met behind events that were whole: told next.
+    error: Option<SseError>,
 }
 
 impl Decoder {
@@ -50,21 +52,42 @@ impl Decoder {
             consumed: Arc::default(),
             last_event: 0,
             cap,
+            error: None,
         }
     }
 
-    /// Takes the next bytes, gives the events that are whole now. After an error the decoder gives nothing any more.
+    /// Takes the next bytes, gives the events that are whole now: also those before an error, which is then told by the next
+    /// call. After an error the decoder gives nothing any more.
     ///
     /// # Errors
     /// Bytes that are not UTF-8, or an event over the cap.
     pub fn push(&mut self, bytes: Bytes) -> Result<Vec<Event>, SseError> {
+        self.finish()?;
+        let mut events = Vec::new();
+        match self.decode(bytes, &mut events) {
+            Err(error) if events.is_empty() => Err(error),
+            decoded => {
+                self.error = decoded.err();
+                Ok(events)
+            }
+        }
+    }
+
+    /// The bytes have ended.
+    ///
+    /// # Errors
+    /// One that was met behind the last events.
+    pub fn finish(&mut self) -> Result<(), SseError> {
+        self.error.take().map_or(Ok(()), Err)
+    }
+
+    fn decode(&mut self, bytes: Bytes, events: &mut Vec<Event>) -> Result<(), SseError> {
         let piece = Piece {
             bytes,
             consumed: Arc::clone(&self.consumed),
         };
         // The receiver lives as long as `self`.
         let _ = self.feed.send(piece);
-        let mut events = Vec::new();
         // The source never waits, it only has or has not: no waker is needed.
         let mut context = Context::from_waker(Waker::noop());
         while let Poll::Ready(Some(next)) = Pin::new(&mut self.events).poll_next(&mut context) {
@@ -78,8 +101,7 @@ impl Decoder {
                 retry: event.retry,
             });
         }
-        self.check_length()?;
-        Ok(events)
+        self.check_length()
     }
 
     fn check_length(&self) -> Result<(), SseError> {
@@ -163,6 +185,7 @@ mod tests {
             events.extend(decoder.push(Bytes::copy_from_slice(&bytes[from..to]))?);
             from = to;
         }
+        decoder.finish()?;
         Ok(events)
     }
 
@@ -188,6 +211,14 @@ mod tests {
             .unwrap_err();
         let after = decoder.push(Bytes::from_static(b"data: a\n\n")).unwrap();
         assert_eq!(after, []);
+    }
+
+    #[test]
+    fn what_is_whole_before_an_error_is_given() {
+        let mut decoder = Decoder::new(100);
+        let bytes = Bytes::from_static(b"data: a\n\ndata: \xff\n\ndata: b\n\n");
+        assert_eq!(decoder.push(bytes), Ok(vec![data("a")]));
+        assert_eq!(decoder.finish(), Err(SseError::NotUtf8));
     }
 
     #[test]

@@ -213,6 +213,53 @@ async fn bytes_that_are_no_chat_stream_abort_it() {
 }
 
 #[tokio::test]
+async fn a_stream_that_begins_with_a_fault_is_an_error_that_no_sdk_asks_for_again() {
+    for bad in ["data: nonsense\n\n", "data: {\"id\": 1, \"id\": 2}\n\n"] {
+        let upstream = Upstream::start(move |_| vec![send(EVENTS), chunk(bad), chunk("")]).await;
+        let rig = Rig::before(&upstream.url(), "").await;
+        let answer = chat(&rig).await.answer().await;
+        assert_eq!(answer.status, 502, "{bad}");
+        assert!(answer.whole && answer.text().contains("upstream_invalid_response"));
+        assert_eq!(answer.header("x-should-retry"), Some("false"));
+    }
+}
+
+#[tokio::test]
+async fn what_was_released_before_a_fault_reaches_the_client() {
+    for bad in ["data: nonsense\n\n".as_bytes(), b"data: \xff\n\n"] {
+        let upstream = Upstream::start(move |_| {
+            // One piece: what is good in it, then what is not.
+            let piece = [text("one").as_bytes(), bad].concat();
+            vec![send(EVENTS), chunk(piece), chunk("")]
+        })
+        .await;
+        let rig = Rig::before(&upstream.url(), "").await;
+        let answer = chat(&rig).await.answer().await;
+        assert!(!answer.whole && answer.text().contains("one"), "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_of_a_model_leads_no_client_past_the_proxy() {
+    for status in [
+        "301 Moved",
+        "302 Found",
+        "307 Temporary Redirect",
+        "308 Permanent Redirect",
+    ] {
+        let upstream = Upstream::start(move |_| {
+            let head = format!("HTTP/1.1 {status}\r\nlocation: http://elsewhere.example/\r\ncontent-length: 0\r\n\r\n");
+            vec![send(head)]
+        })
+        .await;
+        let rig = Rig::before(&upstream.url(), "").await;
+        let answer = chat(&rig).await.answer().await;
+        assert_eq!(answer.status, 502, "{status}");
+        assert_eq!(answer.header("location"), None, "{status}");
+    }
+}
+
+#[tokio::test]
 async fn a_stalled_stream_is_cut() {
     let upstream = Upstream::start(|_| vec![send(EVENTS), chunk(text("one")), Step::Hang]).await;
     let rig = Rig::before(&upstream.url(), "timeouts: {idle: 50ms}").await;

@@ -338,13 +338,14 @@ fn disposition(value: &str) -> Result<(String, Option<String>), Malformed> {
     }
 }
 
-/// `%22` is a quote to some readers and `%22` to others; a backslash escapes or does not.
+/// `%22` is a quote to some readers and `%22` to others; a backslash escapes or does not; `=?utf-8?q?to?=` is `to` to readers
+/// that decode mail's encoded words (RFC 2047).
 fn has_escapes(text: &str) -> bool {
     let hex = |rest: &str| {
         let digits = rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count();
         digits == 2
     };
-    text.contains(['\\', ';']) || text.split('%').skip(1).any(hex)
+    text.contains(['\\', ';']) || text.contains("=?") || text.split('%').skip(1).any(hex)
 }
 
 fn part_name(name: &str) -> Result<String, Malformed> {

@@ -60,6 +60,11 @@ impl OpenAiChat {
     }
 }
 
+/// A refusal in the API's error shape.
+pub fn refuse(refusal: &Refusal) -> http::Response<Bytes> {
+    render::refuse(refusal)
+}
+
 impl Protocol for OpenAiChat {
     fn name(&self) -> &'static str {
         "openai_chat"
