@@ -9,6 +9,7 @@ use crate::guard::{Claim, Outcome, Receipt};
 use crate::names::{RuleId, TicketId};
 use crate::policy::PolicyHash;
 use crate::protocols::{Frame, MOST_TEXTS};
+use crate::settings::Closed;
 use crate::verdict::{Finding, Hold};
 use crate::verdict::{LayerId, Rewrite, RewriteKind, Ruling, Undecided};
 
@@ -17,11 +18,14 @@ fn tool(name: Option<&str>, method: Method, path: &str) -> HttpTool {
 }
 
 fn shop() -> HttpTools {
-    HttpTools::new(&[
-        tool(Some("get_order"), Method::GET, "/orders/{order_id}"),
-        tool(Some("refund"), Method::POST, "/orders/{order_id}/refund"),
-        tool(None, Method::POST, "/tools/{tool}"),
-    ])
+    HttpTools::new(
+        &vec![
+            tool(Some("get_order"), Method::GET, "/orders/{order_id}"),
+            tool(Some("refund"), Method::POST, "/orders/{order_id}/refund"),
+            tool(None, Method::POST, "/tools/{tool}"),
+        ]
+        .into(),
+    )
     .unwrap()
 }
 
@@ -133,13 +137,42 @@ fn what_no_template_matches_is_refused() {
 }
 
 #[test]
+fn what_is_closed_to_get_is_closed_to_head() {
+    let desk = HttpTools::new(&HttpRoute {
+        tools: vec![
+            tool(Some("get_order"), Method::GET, "/orders/{order_id}"),
+            tool(Some("head_order"), Method::HEAD, "/orders/{order_id}"),
+            tool(Some("post_order"), Method::POST, "/orders/{order_id}"),
+        ],
+        closed: vec![Closed {
+            method: Method::GET,
+            path: "/orders/export".to_owned(),
+        }],
+    })
+    .unwrap();
+    for (method, uri, found) in [
+        (Method::GET, "/orders/export", false),
+        (Method::HEAD, "/orders/export", false),
+        (Method::POST, "/orders/export", true),
+        (Method::HEAD, "/orders/1", true),
+    ] {
+        let read = desk.read(&request(method, uri, ""));
+        let code = read.err().map(|malformed| malformed.code);
+        assert_eq!(code, (!found).then_some("endpoint_unknown"), "{uri}");
+    }
+}
+
+#[test]
 fn a_path_that_a_backend_may_route_elsewhere_is_refused() {
-    let desk = HttpTools::new(&[
-        tool(Some("get_order"), Method::GET, "/orders/{order_id}"),
-        tool(Some("export"), Method::GET, "/orders/export"),
-        tool(Some("pay"), Method::POST, "/Pay"),
-        tool(None, Method::POST, "/tools/{tool}"),
-    ])
+    let desk = HttpTools::new(
+        &vec![
+            tool(Some("get_order"), Method::GET, "/orders/{order_id}"),
+            tool(Some("export"), Method::GET, "/orders/export"),
+            tool(Some("pay"), Method::POST, "/Pay"),
+            tool(None, Method::POST, "/tools/{tool}"),
+        ]
+        .into(),
+    )
     .unwrap();
     let code = |method, uri| {
         let read = desk.read(&request(method, uri, ""));
@@ -383,7 +416,7 @@ fn templates_that_cannot_work_are_all_named() {
         tool(None, Method::GET, "/f/{tool}"),
         tool(None, Method::DELETE, "/g/{tool}"),
     ];
-    let problems = HttpTools::new(&bad).unwrap_err().0;
+    let problems = HttpTools::new(&bad.to_vec().into()).unwrap_err().0;
     let told: Vec<_> = problems.iter().map(|p| p.message.clone()).collect();
     assert_eq!(told.len(), 7, "{told:#?}");
     assert!(told[4].contains("GET /d/{other}"), "{told:#?}");
