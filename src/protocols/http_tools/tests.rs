@@ -9,7 +9,6 @@ use crate::guard::{Claim, Outcome, Receipt};
 use crate::names::{RuleId, TicketId};
 use crate::policy::PolicyHash;
 use crate::protocols::{Frame, MOST_TEXTS};
-use crate::settings::Closed;
 use crate::verdict::{Finding, Hold};
 use crate::verdict::{LayerId, Rewrite, RewriteKind, Ruling, Undecided};
 
@@ -134,32 +133,6 @@ fn what_no_template_matches_is_refused() {
     }
     let unnamed = request(Method::POST, "/tools/x", "a=1");
     assert_eq!(call(&unnamed).unwrap_err(), "unsupported_media_type");
-}
-
-#[test]
-fn what_is_closed_to_get_is_closed_to_head() {
-    let desk = HttpTools::new(&HttpRoute {
-        tools: vec![
-            tool(Some("get_order"), Method::GET, "/orders/{order_id}"),
-            tool(Some("head_order"), Method::HEAD, "/orders/{order_id}"),
-            tool(Some("post_order"), Method::POST, "/orders/{order_id}"),
-        ],
-        closed: vec![Closed {
-            method: Method::GET,
-            path: "/orders/export".to_owned(),
-        }],
-    })
-    .unwrap();
-    for (method, uri, found) in [
-        (Method::GET, "/orders/export", false),
-        (Method::HEAD, "/orders/export", false),
-        (Method::POST, "/orders/export", true),
-        (Method::HEAD, "/orders/1", true),
-    ] {
-        let read = desk.read(&request(method, uri, ""));
-        let code = read.err().map(|malformed| malformed.code);
-        assert_eq!(code, (!found).then_some("endpoint_unknown"), "{uri}");
-    }
 }
 
 #[test]
