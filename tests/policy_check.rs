@@ -144,6 +144,29 @@ fn what_cannot_work_under_the_config_is_refused_at_its_line() {
     }
 }
 
+/// The tools of all routes, whichever way the config comes to them.
+#[test]
+fn a_rule_for_a_tool_of_no_route_names_the_one_that_was_meant() {
+    let model = "  - {name: model, prefix: /openai, upstream: model, protocol: openai_chat}\n";
+    for (word, help) in [
+        ("refnud", "did you mean `refund`?"),
+        ("send_*", "the tools of all routes are `refund`"),
+    ] {
+        let folder = Folder::shop();
+        folder.replace("c.yaml", model, "");
+        folder.replace("p.yaml", "tool: send_email", &format!("tool: {word}"));
+        let said = folder.check(&["p.yaml", "--config", "c.yaml"]);
+        assert_eq!(said.code, 2, "{}", said.out);
+        for words in [
+            "this rule can never match",
+            help,
+            "map the tool on an HTTP route",
+        ] {
+            assert!(said.err.contains(words), "{words}\n{}", said.err);
+        }
+    }
+}
+
 /// A rule that denies is proved able to match like any other; on an MCP route any tool may come.
 #[test]
 fn a_denial_that_can_never_match_is_refused() {

@@ -46,10 +46,10 @@ fn a_small_config_has_defaults() {
         panic!("a model's route")
     };
     assert!(model.note);
-    let RouteProtocol::HttpTools(tools) = &settings.routes[1].protocol else {
+    let RouteProtocol::HttpTools(http) = &settings.routes[1].protocol else {
         panic!("http tools")
     };
-    assert_eq!(tools.len(), 3);
+    assert_eq!(http.tools.len(), 3);
     assert_eq!(settings.venues().0["refund"].as_str(), "shop");
     assert_eq!(settings.open_routes().count(), 1);
     let Principals::Fixed(principal) = &settings.principals else {

@@ -90,8 +90,8 @@ fn together(checked: policy::Checked, settings: &Settings) -> Result<Problems, P
     };
     problems.extend(policy::check_against(&checked, settings, &stores).0);
     for route in &settings.routes {
-        if let RouteProtocol::HttpTools(tools) = &route.protocol {
-            problems.extend(HttpTools::new(tools).err().into_iter().flat_map(|p| p.0));
+        if let RouteProtocol::HttpTools(http) = &route.protocol {
+            problems.extend(HttpTools::new(http).err().into_iter().flat_map(|p| p.0));
         }
     }
     if problems.has_errors() {

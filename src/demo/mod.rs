@@ -283,7 +283,12 @@ fn settings(
                 "model",
                 RouteProtocol::OpenAiChat(ModelRoute::default()),
             ),
-            route("shop", "/shop", "shop", RouteProtocol::HttpTools(tools)),
+            route(
+                "shop",
+                "/shop",
+                "shop",
+                RouteProtocol::HttpTools(tools.into()),
+            ),
         ],
         stores: [(
             StoreName::from("shop"),

@@ -7,11 +7,10 @@ use std::sync::Arc;
 use super::{Check, Level, Row};
 use crate::clock::SystemClock;
 use crate::guard::{Guard, Parts};
-use crate::names::ToolName;
 use crate::policy::{self, Policy};
 use crate::protocols::canary::Fate;
 use crate::proxy::HttpUpstream;
-use crate::settings::{Principals, RouteProtocol, Settings};
+use crate::settings::{Principals, Settings};
 use crate::source::{Problem, Problems, Severity};
 use crate::store::{Stores, tickets::sqlite};
 use crate::verdict::{LayerId, Mode};
@@ -82,14 +81,7 @@ pub(super) fn layers(policy: &Policy, checks: &mut Vec<Check>) {
 pub(super) fn tools(settings: &Settings, policy: &Policy, checks: &mut Vec<Check>) {
     let held = policy.modes.of(LayerId::Tickets) == Mode::Enforce;
     for route in &settings.routes {
-        let named: Vec<&ToolName> = match &route.protocol {
-            RouteProtocol::HttpTools(tools) => {
-                tools.iter().filter_map(|tool| tool.tool.as_ref()).collect()
-            }
-            RouteProtocol::Mcp(mcp) => mcp.tools.iter().collect(),
-            RouteProtocol::OpenAiChat(_) | RouteProtocol::AnthropicMessages(_) => Vec::new(),
-        };
-        for tool in named {
+        for tool in route.protocol.named_tools() {
             if policy.rule_for(tool).is_some() {
                 continue;
             }

@@ -8,6 +8,7 @@ use serde::Serialize;
 pub use show::{json, text};
 
 use crate::coverage::{self, Cell, Look};
+use crate::names::{RouteName, ToolName};
 use crate::policy::{self, Policy};
 use crate::protocols::canary::Fate;
 use crate::settings::{self, Settings};
@@ -49,11 +50,24 @@ pub struct Row {
     pub looks: Vec<Look>,
 }
 
+/// The tools that a route names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RouteTools {
+    /// The route.
+    pub route: RouteName,
+    /// Its tools, in the order of the config and its documents.
+    pub tools: Vec<ToolName>,
+    /// Whether others may come as well.
+    pub others: bool,
+}
+
 /// All of it.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// What of each route is scanned, judged, passed unscanned, refused.
     pub rows: Vec<Row>,
+    /// The tools of each route that names some.
+    pub tools: Vec<RouteTools>,
     /// What else was looked at.
     pub checks: Vec<Check>,
 }
@@ -71,6 +85,7 @@ pub async fn examine(config: &settings::Checked, policy: policy::Checked, offlin
     let settings = &config.settings;
     let mut report = Report::default();
     matrix(settings, &policy.policy, &mut report);
+    report.tools = named(settings);
     checks::layers(&policy.policy, &mut report.checks);
     checks::tools(settings, &policy.policy, &mut report.checks);
     checks::listeners(settings, &mut report.checks);
@@ -83,6 +98,16 @@ pub async fn examine(config: &settings::Checked, policy: policy::Checked, offlin
         checks::upstreams(settings, &mut report.checks).await;
     }
     report
+}
+
+fn named(settings: &Settings) -> Vec<RouteTools> {
+    let open: Vec<_> = settings.open_routes().map(|route| &route.name).collect();
+    let routes = settings.routes.iter().map(|route| RouteTools {
+        route: route.name.clone(),
+        tools: route.protocol.named_tools().into_iter().cloned().collect(),
+        others: open.contains(&&route.name),
+    });
+    routes.filter(|route| !route.tools.is_empty()).collect()
 }
 
 fn matrix(settings: &Settings, policy: &Policy, report: &mut Report) {

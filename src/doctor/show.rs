@@ -7,13 +7,14 @@ use serde_json::{Value, json};
 use super::{Level, Report, Row};
 use crate::coverage::Look;
 use crate::item::Leg;
+use crate::names::ToolName;
 use crate::protocols::canary::Fate;
 
 /// Widths of the matrix.
 const PLACE: usize = 17;
 const CONTENT: usize = 46;
 
-/// A table for each route, then the checks, the worst last.
+/// A table for each route, the tools that routes name, then the checks, the worst last.
 pub fn text(report: &Report) -> String {
     let mut out = String::new();
     let mut route = None;
@@ -27,6 +28,19 @@ pub fn text(report: &Report) -> String {
     }
     if !report.rows.is_empty() {
         out.push_str("\n(some): only where a rule for the item's tool says so\n\n");
+    }
+    for named in &report.tools {
+        let tools: Vec<_> = named.tools.iter().map(ToolName::as_str).collect();
+        let others = if named.others { ", and others" } else { "" };
+        let _ = writeln!(
+            out,
+            "tools of {}: {}{others}",
+            named.route,
+            tools.join(", ")
+        );
+    }
+    if !report.tools.is_empty() {
+        out.push('\n');
     }
     for level in [Level::Ok, Level::Note, Level::Warning, Level::Problem] {
         for check in report.checks.iter().filter(|check| check.level == level) {
@@ -82,6 +96,7 @@ pub fn json(report: &Report) -> Value {
     json!({
         "problems": report.count(Level::Problem),
         "warnings": report.count(Level::Warning),
+        "tools": report.tools,
         "checks": report.checks,
         "matrix": report.rows.iter().map(row).collect::<Vec<_>>(),
     })

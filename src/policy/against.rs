@@ -203,7 +203,7 @@ impl Against<'_> {
     /// any may come.
     fn carries(&self, route: &Route, rule: &ToolRule) -> bool {
         let tools = match &route.protocol {
-            RouteProtocol::HttpTools(tools) => tools,
+            RouteProtocol::HttpTools(http) => &http.tools,
             RouteProtocol::Mcp(_) => return true,
             RouteProtocol::OpenAiChat(_) | RouteProtocol::AnthropicMessages(_) => return false,
         };
@@ -260,7 +260,10 @@ impl Against<'_> {
         Some(self.at(
             path,
             format!("the route `{name}` maps no tool that this rule decides"),
-            "add the tool to the route's `tools` in the config, or name another route",
+            format!(
+                "{} Otherwise add the tool to the route's `tools` in the config, or name another route",
+                meant("the route", rule, &route.protocol.named_tools()),
+            ),
         ))
     }
 
@@ -275,10 +278,17 @@ impl Against<'_> {
         if rule.matcher == ToolMatcher::Any || self.has_model_route() || carried() {
             return None;
         }
+        let routes = self.settings.routes.iter();
+        let tools: Vec<_> = routes
+            .flat_map(|route| route.protocol.named_tools())
+            .collect();
         Some(self.at(
             &format!("{}.tool", rule.id),
             "this rule can never match: no route of the config carries such a tool".to_owned(),
-            "map the tool on an HTTP route, add a route to a model or an MCP server, or remove the rule",
+            format!(
+                "{} Otherwise map the tool on an HTTP route, add a route to a model or an MCP server, or remove the rule",
+                meant("all routes", rule, &tools),
+            ),
         ))
     }
 
@@ -326,6 +336,22 @@ impl Against<'_> {
                 elsewhere.next().map(|(tool, _)| format!("`{tool}`"))
             }
         }
+    }
+}
+
+/// Which of the tools of `place` the rule may be meant for.
+fn meant(place: &str, rule: &ToolRule, tools: &[&ToolName]) -> String {
+    let word = match &rule.matcher {
+        ToolMatcher::Exact(name) => name.as_str(),
+        ToolMatcher::Prefix(prefix) => prefix,
+        ToolMatcher::Any => "*",
+    };
+    let known = tools.iter().map(|tool| tool.as_str());
+    let said = did_you_mean(&format!("tools of {place}"), word, known);
+    if said.ends_with('?') {
+        said
+    } else {
+        format!("{said}.")
     }
 }
 

@@ -157,7 +157,7 @@ pub(crate) fn protocol(
             let url = upstream.map(|upstream| &upstream.url);
             Box::new(Mcp::new(mcp, &route.prefix, url))
         }
-        RouteProtocol::HttpTools(tools) => Box::new(HttpTools::new(tools)?),
+        RouteProtocol::HttpTools(http) => Box::new(HttpTools::new(http)?),
     })
 }
 

@@ -129,7 +129,7 @@ pub enum RouteProtocol {
     /// The Model Context Protocol over HTTP.
     Mcp(McpRoute),
     /// A REST backend: methods and path templates mapped to tools.
-    HttpTools(Vec<HttpTool>),
+    HttpTools(HttpRoute),
 }
 
 impl RouteProtocol {
@@ -139,6 +139,18 @@ impl RouteProtocol {
             Self::OpenAiChat(_) | Self::AnthropicMessages(_) => RouteKind::Model,
             Self::Mcp(_) => RouteKind::Mcp,
             Self::HttpTools(_) => RouteKind::Http,
+        }
+    }
+
+    /// The tools that the route names, in the order of the config and its documents; others may come as well.
+    pub fn named_tools(&self) -> Vec<&ToolName> {
+        match self {
+            Self::HttpTools(http) => {
+                let tools = http.tools.iter();
+                tools.filter_map(|tool| tool.tool.as_ref()).collect()
+            }
+            Self::Mcp(mcp) => mcp.tools.iter().collect(),
+            Self::OpenAiChat(_) | Self::AnthropicMessages(_) => Vec::new(),
         }
     }
 }
@@ -204,6 +216,33 @@ pub struct Route {
     pub upstream: UpstreamName,
     /// How.
     pub protocol: RouteProtocol,
+}
+
+/// What a route to a REST backend serves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HttpRoute {
+    /// The calls that are tools.
+    pub tools: Vec<HttpTool>,
+    /// Calls that the backend is known to take and that are no tools: never taken for one of a wider path.
+    pub closed: Vec<Closed>,
+}
+
+impl From<Vec<HttpTool>> for HttpRoute {
+    fn from(tools: Vec<HttpTool>) -> Self {
+        Self {
+            tools,
+            closed: Vec::new(),
+        }
+    }
+}
+
+/// A call of a REST backend that is no tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Closed {
+    /// Method.
+    pub method: Method,
+    /// Path below the route's prefix, with `{name}` parameters, also within a segment.
+    pub path: String,
 }
 
 /// A REST call that is a tool.

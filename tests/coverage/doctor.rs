@@ -202,3 +202,41 @@ fn a_broken_set_up_is_a_problem_with_its_place() {
     assert_eq!((said.code, said.out.as_str()), (2, ""));
     assert!(said.err.contains("lacks the key"), "{}", said.err);
 }
+
+#[test]
+fn the_tools_of_each_route_are_told_by_name() {
+    let config = CONFIG.replace(
+        "    tools:\n",
+        "    openapi: api.yaml\n    tools:\n      - {method: POST, path: \"/tools/{tool}\"}\n",
+    );
+    let config = config.replace(
+        "principal:",
+        "  - {name: files, prefix: /files, upstream: up, protocol: mcp, tools: [read_file]}
+  - {name: plain, prefix: /plain, upstream: up, protocol: http_tools, tools: [{tool: ping, method: GET, path: /ping}]}
+principal:",
+    );
+    let folder = folder(POLICY, &config);
+    let document = "openapi: 3.0.0\npaths: {/orders: {get: {}, post: {operationId: add}}}\n";
+    std::fs::write(folder.path().join("api.yaml"), document).unwrap();
+    let said = doctor(folder.path(), &["--offline"]);
+    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    let lines = said
+        .out
+        .lines()
+        .filter(|line| line.starts_with("tools of "));
+    assert_eq!(
+        lines.collect::<Vec<_>>(),
+        [
+            "tools of shop: get_order, refund, get_orders, add, and others",
+            "tools of files: read_file, and others",
+            "tools of plain: ping",
+        ]
+    );
+    let said = doctor(folder.path(), &["--offline", "--json"]);
+    let report: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(
+        report["tools"][0],
+        serde_json::json!({"route": "shop", "tools": ["get_order", "refund", "get_orders", "add"], "others": true})
+    );
+    assert_eq!(report["tools"][2]["others"], false);
+}

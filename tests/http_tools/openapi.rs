@@ -46,7 +46,7 @@ fn read(document: &str, lines: &str) -> Result<(Settings, String), String> {
 
 fn tools(settings: &Settings) -> &[HttpTool] {
     match &settings.routes[0].protocol {
-        RouteProtocol::HttpTools(tools) => tools,
+        RouteProtocol::HttpTools(http) => &http.tools,
         other => panic!("{other:?}"),
     }
 }
@@ -125,6 +125,104 @@ tools:
     let fine = rig.ask(request("GET", "/shop/v1/orders/1", &[], "")).await;
     assert_eq!(fine.status, 200);
     assert_eq!(upstream.only().target(), "GET /v1/orders/1");
+}
+
+/// The answers to `calls` on a route with this document and these lines; how many were forwarded.
+async fn answers(document: &str, lines: &str, calls: &[(&str, &str)]) -> (Vec<String>, usize) {
+    let policy = "version: 1
+name: shop
+layers: {catalog: off, identity: off, egress: enforce, recipients: off, ownership: off, injection: off, tickets: off}
+lists: {ours: {hosts: [shop.example]}}
+egress: {allow: [ours]}
+";
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("api.yaml");
+    std::fs::write(&path, document).unwrap();
+    let lines = lines.replace("api.yaml", &format!("\"{}\"", path.display()));
+    let upstream = Upstream::start(|_| json("{}")).await;
+    let rig = Rig::start(&config(&upstream.url(), &lines), policy).await;
+    let mut said = Vec::new();
+    for (method, path) in calls {
+        let answer = rig
+            .ask(request(method, &format!("/shop{path}"), &[], ""))
+            .await;
+        said.push(match answer.status {
+            200 => "200".to_owned(),
+            _ => answer.code(),
+        });
+    }
+    (said, upstream.received().len())
+}
+
+/// Everything that a document describes and that is no tool, under templates that would take it.
+const WIDE: &str = "openapi: 3.0.3
+paths:
+  \"/orders/{order_id}\":
+    get: {operationId: get_order}
+    post: {operationId: post_order}
+  /orders/export: {get: {operationId: export}}
+  /orders/drop/: {get: {operationId: drop}}
+  \"/orders/{order_id}.json\": {get: {operationId: as_json}}
+  \"/orders/{order_id}:cancel\": {get: {operationId: cancel}}
+  \"/{kind}/all\": {get: {operationId: list}}
+  /mail: {post: {operationId: send_mail}}
+  \"/{kind}\": {post: {operationId: add}, get: {operationId: one}}
+";
+
+#[tokio::test]
+async fn an_operation_that_is_no_tool_is_not_taken_for_one_of_a_wider_path() {
+    let calls = [
+        ("GET", "/orders/export"),
+        ("GET", "/orders/EXPORT"),
+        ("GET", "/orders/%65xport"),
+        ("GET", "/orders/export?a=1"),
+        ("GET", "/orders/drop"),
+        ("GET", "/orders/1.json"),
+        ("GET", "/orders/1:cancel"),
+        ("GET", "/orders/1%3Acancel"),
+        ("GET", "/orders/all"),
+        ("GET", "/mail"),
+    ];
+    let open = [
+        ("GET", "/orders/1"),
+        ("GET", "/orders/exports"),
+        ("GET", "/orders/json"),
+        ("POST", "/orders/export"),
+    ];
+    for lines in [
+        "    openapi: {file: api.yaml, except: [export, drop, as_json, cancel, list, send_mail, add, one]}",
+        "    openapi: {file: api.yaml, only: [get_order, post_order]}",
+    ] {
+        let (said, forwarded) = answers(WIDE, lines, &calls).await;
+        for ((method, path), said) in calls.iter().zip(said) {
+            assert_eq!(said, "endpoint_unknown", "{method} {path}");
+        }
+        assert_eq!(forwarded, 0);
+        let (said, forwarded) = answers(WIDE, lines, &open).await;
+        assert_eq!(said, ["200"; 4]);
+        assert_eq!(forwarded, 4);
+    }
+}
+
+#[tokio::test]
+async fn an_operation_whose_place_is_taken_is_open_on_the_new_path_alone() {
+    let lines = "    openapi: {file: api.yaml, except: [export, drop, as_json, cancel, list]}
+    tools:
+      - {tool: send_mail, method: POST, path: /v2/mail}
+      - {tool: export_orders, method: GET, path: /orders/export}";
+    let calls = [
+        ("POST", "/mail"),
+        ("POST", "/v2/mail"),
+        ("POST", "/other"),
+        ("GET", "/orders/export"),
+        ("GET", "/orders/drop"),
+    ];
+    let (said, forwarded) = answers(WIDE, lines, &calls).await;
+    assert_eq!(
+        said,
+        ["endpoint_unknown", "200", "200", "200", "endpoint_unknown"]
+    );
+    assert_eq!(forwarded, 3);
 }
 
 #[test]
@@ -447,4 +545,5 @@ tools:
     assert!(fine, "{said}");
     let (fine, said) = check("refnud");
     assert!(!fine && said.contains("refnud"), "{said}");
+    assert_eq!(said.matches("did you mean `refund`?").count(), 2, "{said}");
 }

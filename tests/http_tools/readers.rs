@@ -17,7 +17,7 @@ use serde_json::Value;
 /// The arguments of a request, or nothing where it is refused.
 fn judged(uri: &str, content_type: &str, body: &[u8]) -> Option<Value> {
     let tool = HttpTool::new(Some(ToolName::from("send")), Method::POST, "/send");
-    let tools = HttpTools::new(&[tool]).unwrap();
+    let tools = HttpTools::new(&vec![tool].into()).unwrap();
     let parts = http::Request::builder()
         .method(Method::POST)
         .uri(uri)

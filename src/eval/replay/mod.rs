@@ -354,7 +354,9 @@ fn settings(tools: &HashMap<String, RouteName>, principals: Principals) -> Setti
         prefix: prefix(&name),
         name,
         upstream: UpstreamName::from(WORLD),
-        protocol: RouteProtocol::HttpTools(vec![HttpTool::new(None, Method::POST, "/{tool}")]),
+        protocol: RouteProtocol::HttpTools(
+            vec![HttpTool::new(None, Method::POST, "/{tool}")].into(),
+        ),
     });
     let model = Route {
         name: RouteName::from(MODEL),

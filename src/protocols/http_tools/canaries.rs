@@ -12,13 +12,31 @@ use crate::unscanned::Unscanned::Binary;
 
 /// The canaries of a route.
 pub(super) fn canaries(adapter: &HttpTools) -> Vec<Canary> {
-    let mut all: Vec<_> = adapter.0.tools().iter().flat_map(tool).collect();
-    all.extend(adapter.0.tools().first().map(answers).unwrap_or_default());
+    let tools = adapter.0.tools();
+    let mut all: Vec<_> = tools.iter().flat_map(|t| tool(adapter, t)).collect();
+    let first = tools.first().map(|first| answers(adapter, first));
+    all.extend(first.unwrap_or_default());
     all.push(
         Sample::post(&format!("/{MARK}/holdpoint/no/such/path"), "{}")
             .canary("a path that no tool takes", Refused("endpoint_unknown")),
     );
     all
+}
+
+/// Arguments of a path, of which one is not that of a call that is closed.
+const PLAIN: [&str; 3] = ["x1", "7", "qq"];
+
+/// The tool's path with plain arguments.
+fn plain(adapter: &HttpTools, tool: &HttpTool) -> Option<String> {
+    let mut paths = PLAIN.iter().filter_map(|value| path(tool, value));
+    let first = paths.next()?;
+    let mut all = std::iter::once(first.clone()).chain(paths);
+    Some(all.find(|path| open(adapter, tool, path)).unwrap_or(first))
+}
+
+/// Whether a path of the tool is not that of a call that is closed.
+fn open(adapter: &HttpTools, tool: &HttpTool, path: &str) -> bool {
+    adapter.0.at(&tool.method, path).is_some()
 }
 
 /// The template's path with `value` as its arguments.
@@ -31,13 +49,13 @@ fn path(tool: &HttpTool, value: &str) -> Option<String> {
     Some(filled)
 }
 
-fn tool(tool: &HttpTool) -> Vec<Canary> {
-    let (Some(plain), Some(marked)) = (path(tool, "x1"), path(tool, MARK)) else {
+fn tool(adapter: &HttpTools, tool: &HttpTool) -> Vec<Canary> {
+    let (Some(plain), Some(marked)) = (plain(adapter, tool), path(tool, MARK)) else {
         return Vec::new();
     };
     let asked = Sample::new(tool.method.clone(), &plain);
     let mut all = Vec::new();
-    if marked != plain {
+    if marked != plain && open(adapter, tool, &marked) {
         let sample = Sample::new(tool.method.clone(), &marked);
         all.push(sample.canary("call, argument in the path", Judged(ToolCall)));
     }
@@ -93,8 +111,8 @@ fn body(asked: &Sample, kind: BodyKind) -> Vec<Canary> {
 }
 
 /// What a backend answers: all tools have one reader.
-fn answers(tool: &HttpTool) -> Vec<Canary> {
-    let Some(path) = path(tool, "x1") else {
+fn answers(adapter: &HttpTools, tool: &HttpTool) -> Vec<Canary> {
+    let Some(path) = plain(adapter, tool) else {
         return Vec::new();
     };
     let asked = Sample::new(tool.method.clone(), &path);

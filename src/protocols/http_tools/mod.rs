@@ -5,6 +5,7 @@
 
 mod arguments;
 mod canaries;
+mod closed;
 mod events;
 mod multipart;
 mod names;
@@ -25,7 +26,7 @@ use super::{Malformed, Protocol, Refusal, Request, ResponseReader, Unjudged, Wri
 use crate::guard::Decision;
 use crate::item::{Item, Located, Place, RouteKind, ToolCall};
 use crate::names::ToolName;
-use crate::settings::{BodyKind, HttpTool};
+use crate::settings::{BodyKind, HttpRoute, HttpTool};
 use crate::source::Problems;
 use crate::unscanned::Unscanned;
 use crate::verdict::{Reason, Verdict};
@@ -51,12 +52,12 @@ struct Matched<'t> {
 }
 
 impl HttpTools {
-    /// An adapter for these tools.
+    /// An adapter for the tools of a route.
     ///
     /// # Errors
     /// Every template that is malformed, ambiguous, or names no tool or one that is named twice.
-    pub fn new(tools: &[HttpTool]) -> Result<Self, Problems> {
-        Templates::new(tools).map(Self)
+    pub fn new(route: &HttpRoute) -> Result<Self, Problems> {
+        Templates::new(route).map(Self)
     }
 
     fn matched(&self, request: &Request) -> Result<Matched<'_>, Malformed> {

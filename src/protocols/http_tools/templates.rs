@@ -4,8 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use http::{Method, request::Parts};
 
-use crate::settings::HttpTool;
+use super::closed::ClosedPaths;
 use crate::settings::template::{is_plain, parameters, positional};
+use crate::settings::{HttpRoute, HttpTool};
 use crate::source::{Problem, Problems};
 
 /// Every template of a route.
@@ -17,6 +18,8 @@ pub(super) struct Templates {
     routers: Routers,
     /// The same templates in lower case: which one a backend takes that ignores case.
     lenient: Routers,
+    /// What is no tool.
+    closed: ClosedPaths,
 }
 
 type Routers = HashMap<Method, matchit::Router<usize>>;
@@ -31,7 +34,8 @@ pub(super) struct Found<'t, 'p> {
 impl Templates {
     /// # Errors
     /// Every template that is malformed, ambiguous, or names no tool or one that is named twice.
-    pub(super) fn new(tools: &[HttpTool]) -> Result<Self, Problems> {
+    pub(super) fn new(route: &HttpRoute) -> Result<Self, Problems> {
+        let tools = route.tools.as_slice();
         let mut templates = Self {
             tools: tools.to_vec(),
             names: tools
@@ -40,6 +44,7 @@ impl Templates {
                 .collect(),
             routers: Routers::new(),
             lenient: Routers::new(),
+            closed: ClosedPaths::new(&route.closed),
         };
         let mut problems = Vec::new();
         for (index, tool) in tools.iter().enumerate() {
@@ -69,17 +74,25 @@ impl Templates {
     }
 
     pub(super) fn find<'t, 'p>(&'t self, parts: &'p Parts) -> Option<Found<'t, 'p>> {
-        let path = parts.uri.path();
-        let found = self.routers.get(&parts.method)?.at(path).ok()?;
+        self.at(&parts.method, parts.uri.path())
+    }
+
+    /// The tool at a path; none where the path is, or to some backends may be, that of another call.
+    pub(super) fn at<'t, 'p>(&'t self, method: &Method, path: &'p str) -> Option<Found<'t, 'p>> {
+        let found = self.routers.get(method)?.at(path).ok()?;
         // To many backends `/orders/EXPORT` is the tool at `/orders/export`, not the order of that name.
         let lower = path.to_ascii_lowercase();
-        let lenient = self.lenient.get(&parts.method)?.at(&lower).ok()?;
+        let lenient = self.lenient.get(method)?.at(&lower).ok()?;
         if lenient.value != found.value {
+            return None;
+        }
+        let tool = self.tools.get(*found.value)?;
+        if self.closed.take(method, path, &tool.path) {
             return None;
         }
         let names = self.names.get(*found.value)?.iter().map(String::as_str);
         Some(Found {
-            tool: self.tools.get(*found.value)?,
+            tool,
             params: names
                 .zip(found.params.iter().map(|(_, value)| value))
                 .collect(),

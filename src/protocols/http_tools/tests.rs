@@ -17,11 +17,14 @@ fn tool(name: Option<&str>, method: Method, path: &str) -> HttpTool {
 }
 
 fn shop() -> HttpTools {
-    HttpTools::new(&[
-        tool(Some("get_order"), Method::GET, "/orders/{order_id}"),
-        tool(Some("refund"), Method::POST, "/orders/{order_id}/refund"),
-        tool(None, Method::POST, "/tools/{tool}"),
-    ])
+    HttpTools::new(
+        &vec![
+            tool(Some("get_order"), Method::GET, "/orders/{order_id}"),
+            tool(Some("refund"), Method::POST, "/orders/{order_id}/refund"),
+            tool(None, Method::POST, "/tools/{tool}"),
+        ]
+        .into(),
+    )
     .unwrap()
 }
 
@@ -134,12 +137,15 @@ fn what_no_template_matches_is_refused() {
 
 #[test]
 fn a_path_that_a_backend_may_route_elsewhere_is_refused() {
-    let desk = HttpTools::new(&[
-        tool(Some("get_order"), Method::GET, "/orders/{order_id}"),
-        tool(Some("export"), Method::GET, "/orders/export"),
-        tool(Some("pay"), Method::POST, "/Pay"),
-        tool(None, Method::POST, "/tools/{tool}"),
-    ])
+    let desk = HttpTools::new(
+        &vec![
+            tool(Some("get_order"), Method::GET, "/orders/{order_id}"),
+            tool(Some("export"), Method::GET, "/orders/export"),
+            tool(Some("pay"), Method::POST, "/Pay"),
+            tool(None, Method::POST, "/tools/{tool}"),
+        ]
+        .into(),
+    )
     .unwrap();
     let code = |method, uri| {
         let read = desk.read(&request(method, uri, ""));
@@ -383,7 +389,7 @@ fn templates_that_cannot_work_are_all_named() {
         tool(None, Method::GET, "/f/{tool}"),
         tool(None, Method::DELETE, "/g/{tool}"),
     ];
-    let problems = HttpTools::new(&bad).unwrap_err().0;
+    let problems = HttpTools::new(&bad.to_vec().into()).unwrap_err().0;
     let told: Vec<_> = problems.iter().map(|p| p.message.clone()).collect();
     assert_eq!(told.len(), 7, "{told:#?}");
     assert!(told[4].contains("GET /d/{other}"), "{told:#?}");

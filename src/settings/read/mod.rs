@@ -18,7 +18,7 @@ use super::{
     Limits, Route, RouteProtocol, SessionSource, Settings, SqlStore, TicketSettings, Timeouts,
 };
 use crate::guard::Venues;
-use crate::names::{StoreName, ToolName};
+use crate::names::StoreName;
 use crate::source::{self, Field, Problems, Reader, Tree};
 
 /// How long a receipt is given back where the config does not say.
@@ -296,14 +296,7 @@ impl Settings {
     pub fn venues(&self) -> Venues {
         let mut venues = HashMap::new();
         for route in &self.routes {
-            let tools: Vec<&ToolName> = match &route.protocol {
-                RouteProtocol::HttpTools(tools) => {
-                    tools.iter().filter_map(|tool| tool.tool.as_ref()).collect()
-                }
-                RouteProtocol::Mcp(mcp) => mcp.tools.iter().collect(),
-                RouteProtocol::OpenAiChat(_) | RouteProtocol::AnthropicMessages(_) => Vec::new(),
-            };
-            for tool in tools {
+            for tool in route.protocol.named_tools() {
                 venues.insert(tool.clone(), route.name.clone());
             }
         }
@@ -313,7 +306,7 @@ impl Settings {
     /// The routes on which any tool may come: MCP servers, and those that name a tool in their path (`{tool}`).
     pub fn open_routes(&self) -> impl Iterator<Item = &Route> {
         self.routes.iter().filter(|route| match &route.protocol {
-            RouteProtocol::HttpTools(tools) => tools.iter().any(|tool| tool.tool.is_none()),
+            RouteProtocol::HttpTools(http) => http.tools.iter().any(|tool| tool.tool.is_none()),
             RouteProtocol::Mcp(_) => true,
             RouteProtocol::OpenAiChat(_) | RouteProtocol::AnthropicMessages(_) => false,
         })

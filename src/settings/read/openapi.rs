@@ -10,7 +10,7 @@ use percent_encoding::percent_decode_str;
 
 use super::tools::{METHODS, Place, is_template};
 use crate::names::ToolName;
-use crate::settings::{BodyKind, HttpTool};
+use crate::settings::{BodyKind, Closed, HttpTool};
 use crate::source::{self, Field, Problems, Reader, Spot, did_you_mean};
 
 /// Most references in a row.
@@ -20,6 +20,14 @@ const MOST_REFERENCES: usize = 16;
 pub(super) struct Operation {
     pub(super) tool: HttpTool,
     pub(super) spot: Spot,
+}
+
+/// What a document describes.
+#[derive(Default)]
+pub(super) struct Described {
+    pub(super) operations: Vec<Operation>,
+    /// Operations that are not chosen.
+    pub(super) closed: Vec<Closed>,
 }
 
 /// Which operations are tools.
@@ -41,7 +49,7 @@ impl Choice<'_> {
 }
 
 /// The operations of the document that `openapi` names.
-pub(super) fn operations(field: &Field<'_>, place: Place<'_>) -> Option<Vec<Operation>> {
+pub(super) fn operations(field: &Field<'_>, place: Place<'_>) -> Option<Described> {
     let (file, choice) = if field.is_map() {
         let mut fields = field.map()?;
         let file = fields.required("file");
@@ -74,10 +82,14 @@ pub(super) fn operations(field: &Field<'_>, place: Place<'_>) -> Option<Vec<Oper
         place,
         names: HashMap::new(),
         passed_over: HashSet::new(),
+        closed: Vec::new(),
     };
     let operations = document.operations();
     let Document {
-        names, passed_over, ..
+        names,
+        passed_over,
+        closed,
+        ..
     } = document;
     match reader.finish_with_warnings(operations) {
         Ok((operations, warnings)) => {
@@ -91,7 +103,7 @@ pub(super) fn operations(field: &Field<'_>, place: Place<'_>) -> Option<Vec<Oper
                     "check `only` and `except`, or that it is the right document",
                 );
             }
-            (known && !operations.is_empty()).then_some(operations)
+            (known && !operations.is_empty()).then_some(Described { operations, closed })
         }
         Err(problems) => {
             report(&file, problems);
@@ -146,6 +158,8 @@ struct Document<'r, 'c> {
     names: HashMap<String, Spot>,
     /// Names of those that are not.
     passed_over: HashSet<String>,
+    /// Where they are.
+    closed: Vec<Closed>,
 }
 
 impl<'r> Document<'r, '_> {
@@ -174,6 +188,8 @@ impl<'r> Document<'r, '_> {
                     continue;
                 };
                 let Some(name) = self.name(&operation, &method, key.text()) else {
+                    let path = path.clone();
+                    self.closed.push(Closed { method, path });
                     continue;
                 };
                 if !is_template(&path) && !misshapen {

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use http::{HeaderName, Method};
 
-use super::openapi::{self, Operation};
+use super::openapi::{self, Described, Operation};
 use super::routes::Seen;
 use crate::names::ToolName;
 use crate::settings::template::{is_plain, positional};
-use crate::settings::{BodyKind, HttpTool};
+use crate::settings::{BodyKind, Closed, HttpRoute, HttpTool};
 use crate::source::{Field, Fields, Spot};
 
 pub(super) const METHODS: [(&str, Method); 7] = [
@@ -138,7 +138,7 @@ pub(super) fn tools(
     fields: &mut Fields<'_>,
     place: Place<'_>,
     seen: &mut Seen,
-) -> Option<Vec<HttpTool>> {
+) -> Option<HttpRoute> {
     let described = fields.optional("openapi");
     let written = if described.is_some() {
         fields.optional("tools")
@@ -152,9 +152,13 @@ pub(super) fn tools(
     };
     let operations = match &described {
         Some(field) => openapi::operations(field, place),
-        None => Some(Vec::new()),
+        None => Some(Described::default()),
     };
     let (mut all, operations) = (own?, operations?);
+    let Described {
+        operations,
+        mut closed,
+    } = operations;
     let replaced = |operation: &HttpTool| {
         all.iter().any(|own: &HttpTool| {
             own.tool.is_some() && own.tool == operation.tool
@@ -162,16 +166,20 @@ pub(super) fn tools(
                     && positional(&own.path, false) == positional(&operation.path, false)
         })
     };
-    let kept: Vec<_> = operations
+    let (gone, kept): (Vec<_>, Vec<_>) = operations
         .into_iter()
-        .filter(|operation| !replaced(&operation.tool))
-        .collect();
+        .partition(|operation| replaced(&operation.tool));
+    // The backend has it still.
+    closed.extend(gone.into_iter().map(|operation| Closed {
+        method: operation.tool.method,
+        path: operation.tool.path,
+    }));
     let mut whole = true;
     for operation in kept {
         whole &= fits(&operation, described.as_ref()?, place, seen, &mut paths);
         all.push(operation.tool);
     }
-    whole.then_some(all)
+    whole.then_some(HttpRoute { tools: all, closed })
 }
 
 /// Whether an operation of a description fits beside the tools before it; says why not.
