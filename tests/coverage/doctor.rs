@@ -117,7 +117,11 @@ fn the_matrix_tells_what_looks_at_each_kind_of_content() {
         line.ends_with("call: the guard refuses it: arguments_unreadable"),
         "{line}"
     );
-    assert!(!said.out.contains("items of the kind `call`"), "{}", said.out);
+    assert!(
+        !said.out.contains("items of the kind `call`"),
+        "{}",
+        said.out
+    );
     assert!(said.out.contains("0 problems, "), "{}", said.out);
     for words in [
         "note     layers: the layer `ownership` is off",
@@ -206,6 +210,17 @@ fn a_broken_set_up_is_a_problem_with_its_place() {
         "{}",
         said.out
     );
+    let gone = CONFIG.replace("policy: p.yaml", "policy: gone.yaml");
+    std::fs::write(folder.path().join("c.yaml"), gone).unwrap();
+    let said = doctor(folder.path(), &["--offline"]);
+    assert_eq!(said.code, 2);
+    for words in [
+        "`policy`: `gone.yaml` does not exist",
+        "c.yaml:1:",
+        "in a config at the config's folder",
+    ] {
+        assert!(said.err.contains(words), "{words}\n{}", said.err);
+    }
     std::fs::write(folder.path().join("c.yaml"), "policy: p.yaml\n").unwrap();
     let said = doctor(folder.path(), &["--offline"]);
     assert_eq!((said.code, said.out.as_str()), (2, ""));
