@@ -1,6 +1,6 @@
 //! `holdpoint policy check`, as an operator sees it.
 
-use support::{Folder, POLICY, Said};
+use support::{CONFIG, Folder, POLICY, Said};
 
 #[test]
 fn a_good_policy_is_one_line() {
@@ -111,6 +111,33 @@ fn with_a_config_the_whole_is_tried() {
     );
     // Nothing is left behind.
     assert!(!folder.path("tickets.db").exists());
+}
+
+#[test]
+fn a_config_that_runs_no_or_another_policy_is_a_warning() {
+    let folder = Folder::shop();
+    folder.write("other.yaml", POLICY);
+    let args = ["p.yaml", "--config", "c.yaml"];
+    assert!(!folder.check(&args).err.contains("policy `"));
+    for (named, words) in [
+        ("other.yaml", "the config runs another policy, `other.yaml`"),
+        (
+            "gone.yaml",
+            "the config's policy `gone.yaml` cannot be opened",
+        ),
+    ] {
+        folder.write(
+            "c.yaml",
+            &CONFIG.replace("policy: p.yaml", &format!("policy: {named}")),
+        );
+        let said = folder.check(&args);
+        assert_eq!(said.code, 0, "{}", said.err);
+        assert!(
+            said.err.contains(words) && said.err.contains("c.yaml:1"),
+            "{}",
+            said.err
+        );
+    }
 }
 
 /// File, what stands in it, what is written instead, words of the message.
@@ -308,7 +335,7 @@ tools:
   - {tool: "*", ticket: {gate: confirm, ttl: 1h}}
 "#;
 
-    const CONFIG: &str = r#"policy: p.yaml
+    pub const CONFIG: &str = r#"policy: p.yaml
 upstreams: {model: {url: "https://api.example.com"}, shop: {url: "http://127.0.0.1:3000"}}
 routes:
   - {name: model, prefix: /openai, upstream: model, protocol: openai_chat}

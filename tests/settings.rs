@@ -455,7 +455,9 @@ mod support {
         let flags = flags
             .iter()
             .map(|(n, v)| ((*n).to_owned(), (*v).to_owned()));
-        let Checked { settings, warnings } = read(&path, &Overrides(flags.collect()), &all)?;
+        let Checked {
+            settings, warnings, ..
+        } = read(&path, &Overrides(flags.collect()), &all)?;
         Ok((settings, warnings))
     }
 

@@ -70,6 +70,7 @@ fn check(args: &CheckArgs) -> Result<(String, Problems), Problems> {
     let mut warnings = checked.warnings.clone();
     let mut line = ok_line(&checked.policy);
     if let (Some(config), Some(settings)) = (config, settings) {
+        warnings.extend(other_policy(&args.file, &settings));
         warnings.extend(settings.warnings.0);
         line.push_str(&config_line(config, &settings.settings));
         warnings.extend(together(checked, &settings.settings)?.0);
@@ -78,6 +79,24 @@ fn check(args: &CheckArgs) -> Result<(String, Problems), Problems> {
         line.push_str(&counted(warnings.0.len(), ", ", "warning"));
     }
     Ok((line, warnings))
+}
+
+/// A warning where `serve` under this config would not run the policy that is checked.
+fn other_policy(checked: &Path, config: &settings::Checked) -> Option<Problem> {
+    let named = &config.settings.policy;
+    let shown = named.display();
+    let message = match (named.canonicalize(), checked.canonicalize()) {
+        (Ok(named), Ok(checked)) if named == checked => return None,
+        (Ok(_), _) => format!("the config runs another policy, `{shown}`"),
+        (Err(_), _) => format!("the config's policy `{shown}` cannot be opened"),
+    };
+    let problem = Problem::new(message)
+        .warning()
+        .help("set `policy` in the config to the file that is checked; a relative path starts at the config's folder");
+    Some(match &config.policy_at {
+        Some(spot) => problem.at(spot.clone()),
+        None => problem,
+    })
 }
 
 /// Policy and settings together; the warnings.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::overrides::SetArgs;
 use super::{Failure, print};
 use crate::doctor::{self, Level};
-use crate::{policy, settings};
+use crate::settings;
 
 /// Arguments of `holdpoint doctor`.
 #[derive(Debug, clap::Args)]
@@ -30,7 +30,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         &args.set.overrides(),
         &settings::environment(),
     )?;
-    let policy = policy::read(&config.settings.policy)?;
+    let policy = config.policy()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

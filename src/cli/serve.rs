@@ -53,7 +53,7 @@ pub(super) enum LogFormat {
 pub fn run(args: &Args) -> Result<(), Failure> {
     log(args.log_format, args.log_level);
     let checked = settings::read(&args.config, &overrides(args), &settings::environment())?;
-    let compiled = policy::read(&checked.settings.policy)?;
+    let compiled = checked.policy()?;
     let settings = Arc::new(checked.settings);
     let stores = serve::open_stores(&settings)?;
     let together = policy::check_against(&compiled, &settings, &stores);

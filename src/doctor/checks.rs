@@ -8,7 +8,7 @@ use super::{Check, Level, Row};
 use crate::clock::SystemClock;
 use crate::guard::{Guard, Parts};
 use crate::policy::{self, Policy};
-use crate::protocols::canary::Fate;
+use crate::protocols::canary::{Fate, ItemKind};
 use crate::proxy::HttpUpstream;
 use crate::settings::{Principals, Settings};
 use crate::source::{Problem, Problems, Severity};
@@ -51,6 +51,8 @@ pub(super) fn coverage(rows: &[Row], checks: &mut Vec<Check>) {
         .iter()
         .filter(|row| row.looks.is_empty())
         .filter_map(|row| match row.cell.fate {
+            // The guard itself refuses what cannot be read.
+            Fate::Judged(ItemKind::Unreadable) => None,
             Fate::Judged(kind) => Some((row.cell.route.as_str(), kind.as_str())),
             Fate::Passed(_) | Fate::Refused(_) => None,
         })

@@ -8,11 +8,15 @@ use super::{Level, Report, Row};
 use crate::coverage::Look;
 use crate::item::Leg;
 use crate::names::ToolName;
-use crate::protocols::canary::Fate;
+use crate::protocols::canary::{Fate, ItemKind};
+use crate::verdict::Reason;
 
 /// Widths of the matrix.
 const PLACE: usize = 17;
 const CONTENT: usize = 46;
+
+/// What the guard itself says to a call that cannot be read, whatever the layers.
+const UNREADABLE: &str = Reason::ArgumentsUnreadable.as_str();
 
 /// A table for each route, the tools that routes name, then the checks, the worst last.
 pub fn text(report: &Report) -> String {
@@ -58,11 +62,16 @@ pub fn text(report: &Report) -> String {
     }
     let _ = write!(
         out,
-        "\n{} problems, {} warnings",
-        report.count(Level::Problem),
-        report.count(Level::Warning)
+        "\n{}, {}",
+        counted(report.count(Level::Problem), "problem"),
+        counted(report.count(Level::Warning), "warning")
     );
     out
+}
+
+fn counted(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
 }
 
 fn place(row: &Row) -> String {
@@ -76,6 +85,7 @@ fn fate(row: &Row) -> String {
     match row.cell.fate {
         Fate::Refused(code) => format!("refused: {code}"),
         Fate::Passed(reason) => format!("passed unscanned: {}", reason.as_str()),
+        Fate::Judged(ItemKind::Unreadable) => format!("call: the guard refuses it: {UNREADABLE}"),
         Fate::Judged(kind) if row.looks.is_empty() => {
             format!("{}: no layer looks at it (no_rule)", kind.as_str())
         }
@@ -105,6 +115,7 @@ pub fn json(report: &Report) -> Value {
 fn row(row: &Row) -> Value {
     let cell = &row.cell;
     let (outcome, detail) = match cell.fate {
+        Fate::Judged(ItemKind::Unreadable) => ("refused", UNREADABLE),
         Fate::Judged(kind) => ("judged", kind.as_str()),
         Fate::Passed(reason) => ("passed", reason.as_str()),
         Fate::Refused(code) => ("refused", code),

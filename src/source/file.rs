@@ -17,7 +17,7 @@ pub fn read_text(path: &Path, limit: u64) -> Result<String, Problems> {
     if let Err(error) = read {
         let problem = match error.kind() {
             ErrorKind::NotFound => Problem::new(format!("`{shown}` does not exist"))
-                .help("check the path; a relative one starts at the working directory"),
+                .help("check the path; a relative one starts at the working directory, in a config at the config's folder"),
             ErrorKind::IsADirectory => Problem::new(format!("`{shown}` is a folder, not a file"))
                 .help("name one file in it"),
             ErrorKind::PermissionDenied => Problem::new(format!("`{shown}` may not be read"))

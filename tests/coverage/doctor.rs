@@ -111,6 +111,18 @@ fn the_matrix_tells_what_looks_at_each_kind_of_content() {
         let line = line(&said, place, content);
         assert!(line.ends_with(fate), "{line}");
     }
+    // The guard itself refuses what cannot be read: no layer is missing there.
+    let line = line(&said, "answer", "call that cannot be read");
+    assert!(
+        line.ends_with("call: the guard refuses it: arguments_unreadable"),
+        "{line}"
+    );
+    assert!(
+        !said.out.contains("items of the kind `call`"),
+        "{}",
+        said.out
+    );
+    assert!(said.out.contains("0 problems, "), "{}", said.out);
     for words in [
         "note     layers: the layer `ownership` is off",
         "note     layers: the layer `egress` judges and counts, and changes nothing",
@@ -181,6 +193,7 @@ fn what_is_open_unguarded_or_unreachable_is_told() {
         said.out
     );
     assert!(said.err.contains("there is 1 problem"), "{}", said.err);
+    assert!(said.out.contains("\n1 problem, "), "{}", said.out);
 }
 
 #[test]
@@ -197,6 +210,17 @@ fn a_broken_set_up_is_a_problem_with_its_place() {
         "{}",
         said.out
     );
+    let gone = CONFIG.replace("policy: p.yaml", "policy: gone.yaml");
+    std::fs::write(folder.path().join("c.yaml"), gone).unwrap();
+    let said = doctor(folder.path(), &["--offline"]);
+    assert_eq!(said.code, 2);
+    for words in [
+        "`policy`: `gone.yaml` does not exist",
+        "c.yaml:1:",
+        "in a config at the config's folder",
+    ] {
+        assert!(said.err.contains(words), "{words}\n{}", said.err);
+    }
     std::fs::write(folder.path().join("c.yaml"), "policy: p.yaml\n").unwrap();
     let said = doctor(folder.path(), &["--offline"]);
     assert_eq!((said.code, said.out.as_str()), (2, ""));

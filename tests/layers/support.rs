@@ -179,8 +179,12 @@ pub async fn output_verdict(guard: &Guard, tool: &str, text: &str) -> Verdict {
 }
 
 pub async fn verdict(guard: &Guard, item: Item, subject: &str) -> (Verdict, bool) {
-    let exchange = exchange(item, subject);
-    let mut decision = guard.decide(&exchange).await.unwrap();
+    verdict_in(guard, &exchange(item, subject)).await
+}
+
+/// What the first item of an exchange comes to.
+pub async fn verdict_in(guard: &Guard, exchange: &Exchange) -> (Verdict, bool) {
+    let mut decision = guard.decide(exchange).await.unwrap();
     let ruling = decision.rulings.remove(0);
     // Held calls are settled into a denial, since nobody can approve: the layer's own word is its opinion.
     match ruling.opinions.into_iter().next() {

@@ -158,6 +158,42 @@ async fn refusals_are_for_the_model_and_nothing_is_sent() {
 }
 
 #[tokio::test]
+async fn a_resource_by_its_own_name_is_read_under_a_list_of_hosts_for_everything() {
+    let upstream = Upstream::start(|received| {
+        json_steps(
+            &json!({"jsonrpc": "2.0", "id": id_of(received), "result": {"contents": []}})
+                .to_string(),
+        )
+    })
+    .await;
+    let policy = POLICY
+        .replace("lists:", "egress: {allow: [ours]}\nlists:")
+        .replace(
+            "{tool: resources/read, effect: read, egress: [{at: /uri, allow: [ours]}]}",
+            "{tool: \"*\", effect: read}",
+        );
+    let rig = Rig::start(&config(&upstream.url()), &policy).await;
+    for (uri, passes) in [
+        ("note://a", true),
+        ("file:///home/x/a.txt", true),
+        ("https://shop.example/a", true),
+        ("https://evil.example/a", false),
+        ("file://evil.example/a", false),
+    ] {
+        let read = message(&json!(1), "resources/read", &json!({"uri": uri}));
+        let read = post(&rig, &[], &read).await;
+        assert_eq!(read.json().get("result").is_some(), passes, "{uri}");
+        let tool = call(&json!(2), "open", &json!({"uri": uri}));
+        let tool = post(&rig, &[], &tool).await;
+        assert_eq!(
+            tool.text().contains("host_not_allowed"),
+            uri != "https://shop.example/a",
+            "{uri}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn an_upstream_that_is_gone_is_an_error_of_json_rpc() {
     let rig = Rig::start(&config("http://127.0.0.1:1"), POLICY).await;
     let answer = post(&rig, &[], &message(&json!(5), "ping", &json!({}))).await;

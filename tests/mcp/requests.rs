@@ -405,6 +405,10 @@ fn the_call_inside_a_gateways_call_is_judged_and_bound() {
     }));
     let bare = adapter.read(&call("1", "call_tool", "{}")).unwrap();
     assert!(matches!(bare[0].item, Item::Unreadable(_)));
+    // A tool with the name of a method could not be told from it, in a call or alone.
+    let method = r#"{"name":"resources/read","arguments":{"uri":"note://a"}}"#;
+    let method = adapter.read(&call("1", "call_tool", method)).unwrap();
+    assert!(matches!(method[0].item, Item::Unreadable(_)));
 }
 
 #[test]

@@ -2,12 +2,13 @@
 //!
 //! Read are the strings at the places that a rule names, the keys there, and strings inside JSON that stands in a string. A
 //! string under a key that says it holds a URL (`url`, `href`, `webhook_uri`, ...) is read as one URL whose scheme may be
-//! missing; any other string is searched. What cannot be read unambiguously is denied, also where a rule would otherwise
-//! hold.
+//! missing; any other string is searched. Under the policy's default a name of an MCP server's own resource is no URL. What
+//! cannot be read unambiguously is denied, also where a rule would otherwise hold.
 
 mod find;
 mod hosts;
 mod place;
+mod resource;
 mod target;
 
 use std::sync::Arc;
@@ -23,7 +24,7 @@ pub use target::{Host, Refusal, Target, read, read_authority, read_domain};
 
 use super::support::{ByRule, Objections, finding, list};
 use super::{Context, Layer, LayerDef};
-use crate::item::{Item, Located, ToolCall};
+use crate::item::{Item, Located, RouteKind, ToolCall};
 use crate::policy::{At, EgressRule, Otherwise, Policy};
 use crate::source::Problems;
 use crate::store::Stores;
@@ -90,19 +91,23 @@ fn build(policy: &Arc<Policy>, _stores: &Stores) -> Result<Arc<dyn Layer>, Probl
 impl Egress {
     /// The tool's own rules, else the policy's default.
     fn rules(&self, context: &Context<'_>) -> &[Ready] {
-        context
-            .rule
-            .and_then(|rule| self.rules.get(&rule.id))
-            .map_or_else(|| self.default.as_slice(), Vec::as_slice)
+        self.own(context).unwrap_or(self.default.as_slice())
+    }
+
+    fn own(&self, context: &Context<'_>) -> Option<&[Ready]> {
+        let own = context.rule.and_then(|rule| self.rules.get(&rule.id));
+        own.map(Vec::as_slice)
     }
 
     fn judge(&self, call: &ToolCall, context: &Context<'_>) -> Verdict {
         let mut objections = Objections::default();
+        let names = self.own(context).is_none() && context.exchange.kind == RouteKind::Mcp;
         for ready in self.rules(context) {
             for selector in &ready.rule.at {
                 selector.each_below(&call.args.value, |at, value| {
                     if !objections.is_denied() {
-                        ready.judge(at, value, &mut objections);
+                        let name = names && resource::is_at(call.tool.as_str(), &at.pointer);
+                        ready.judge(at, value, name, &mut objections);
                     }
                 });
             }
@@ -112,10 +117,13 @@ impl Egress {
 }
 
 impl Ready {
-    fn judge(&self, at: &At<'_>, value: &Value, objections: &mut Objections) {
+    /// `name`: a string here names a resource of the server that is asked.
+    fn judge(&self, at: &At<'_>, value: &Value, name: bool, objections: &mut Objections) {
         match value {
             Value::String(text) => {
-                self.text(&at.pointer, at.key, text, NESTED, objections);
+                let inside = name.then(|| resource::inside(text)).flatten();
+                let (key, text) = inside.map_or((at.key, text.as_str()), |inside| ("", inside));
+                self.text(&at.pointer, key, text, NESTED, objections);
             }
             Value::Object(members) => {
                 for key in members.keys() {

@@ -140,6 +140,20 @@ fn tool(params: Option<&Node>) -> Result<(&str, &Node), Malformed> {
     Ok((name, params))
 }
 
+/// The call, unless a call in it has the name of a method: it could not be told from it, as in [`tool`].
+fn no_method(item: Item) -> Item {
+    match item {
+        Item::ToolCall(call) if METHODS.contains(&call.tool.as_str()) => {
+            Item::Unreadable(UnreadableCall {
+                tool: call.tool,
+                call_id: call.call_id,
+                cause: "the call in it has the name of a method".to_owned(),
+            })
+        }
+        item => item,
+    }
+}
+
 /// Whether a subscription names something, besides kinds of notifications.
 fn names_any(params: Option<&Node>) -> bool {
     let mut members = params.map_or(&[][..], Node::members).iter();
@@ -248,7 +262,7 @@ impl Asked<'_> {
                 };
                 // Only a tool carries other calls.
                 match self.at {
-                    At::Arguments(_) => wrapped::judged(wrapped, call),
+                    At::Arguments(_) => no_method(wrapped::judged(wrapped, call)),
                     _ => Item::ToolCall(call),
                 }
             }

@@ -19,7 +19,8 @@ use super::{
 };
 use crate::guard::Venues;
 use crate::names::StoreName;
-use crate::source::{self, Field, Problems, Reader, Tree};
+use crate::policy;
+use crate::source::{self, Field, Problems, Reader, Spot, Tree};
 
 /// How long a receipt is given back where the config does not say.
 const REPLAY_WINDOW: Duration = Duration::from_hours(24);
@@ -38,6 +39,24 @@ pub struct Checked {
     pub settings: Settings,
     /// What runs, but perhaps not as meant.
     pub warnings: Problems,
+    /// Where the config names the policy.
+    pub policy_at: Option<Spot>,
+}
+
+impl Checked {
+    /// Reads the policy that the config names.
+    ///
+    /// # Errors
+    /// Those of [`policy::read`]; one without a place stands where the config names the file.
+    pub fn policy(&self) -> Result<policy::Checked, Problems> {
+        policy::read(&self.settings.policy).map_err(|mut problems| {
+            for problem in problems.0.iter_mut().filter(|problem| problem.at.is_none()) {
+                problem.message = format!("`policy`: {}", problem.message);
+                problem.at.clone_from(&self.policy_at);
+            }
+            problems
+        })
+    }
 }
 
 /// Reads a config file with the process's environment: file < `HOLDPOINT__` variables < flags.
@@ -91,9 +110,15 @@ fn check(tree: &Tree, folder: PathBuf, environment: &Environment) -> Result<Chec
         folder,
         secrets: Secrets(environment),
     };
-    let built = reading.settings(&reader.root(tree));
+    let root = reader.root(tree);
+    let policy_at = root.peek("policy").map(|field| field.spot());
+    let built = reading.settings(&root);
     let (settings, warnings) = reader.finish_with_warnings(built)?;
-    Ok(Checked { settings, warnings })
+    Ok(Checked {
+        settings,
+        warnings,
+        policy_at,
+    })
 }
 
 struct Reading<'e> {
