@@ -12,7 +12,7 @@ use tempfile::TempDir;
 pub const BINARY: &str = env!("CARGO_BIN_EXE_holdpoint");
 
 /// Longer than anything here takes on a busy machine: a test that waits so long has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A server in shell: `answer ID RESULT`, `say MESSAGE`, and a `case` over each line; what it gets is in `$GOT`.
 const PRELUDE: &str = r#"
@@ -112,13 +112,13 @@ impl Wrapped {
     /// A line of standard error that has this in it.
     pub fn hears(&mut self, what: &str) -> String {
         let mut seen = Vec::new();
-        loop {
-            match self.errors.recv_timeout(PATIENCE) {
-                Ok(line) if line.contains(what) => return line,
-                Ok(line) => seen.push(line),
-                Err(_) => panic!("no `{what}` in {seen:#?}"),
+        while let Ok(line) = self.errors.recv_timeout(PATIENCE) {
+            if line.contains(what) {
+                return line;
             }
+            seen.push(line);
         }
+        panic!("no `{what}` in {seen:#?}");
     }
 
     pub fn signal(&self, name: &str) {
