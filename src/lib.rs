@@ -10,6 +10,7 @@ pub mod clock;
 pub mod control;
 pub mod coverage;
 pub mod demo;
+pub mod doctor;
 pub mod eval;
 pub mod guard;
 pub mod item;

@@ -238,6 +238,47 @@ fn people_sessions_and_limits_are_checked_too() {
     support::every_fault(FULL, MORE);
 }
 
+const DOOR: &str =
+    "listen: {hosts: [gateway.example], origins: [\"https://app.example\"], h2c: false}
+policy: p.yaml
+principal: {fixed: {subject: bot}}
+upstreams: {shop: {url: \"https://shop\", tls: {ca: ca.pem}}}
+routes: [{name: m, prefix: /, upstream: shop, protocol: openai_chat}]
+limits: {request_body: 1MiB, response_body: 1MiB, memory: 2MiB}
+";
+
+#[rustfmt::skip]
+const CLOSED: Faults = &[
+    ("[gateway.example]", "gateway.example", 1, "gateway", &["a list"]),
+    ("gateway.example", "gateway.example:8080", 1, "gateway", &["not the name of a host", "a name alone"]),
+    ("gateway.example", "gateway.example.", 1, "gateway", &["not the name of a host"]),
+    ("gateway.example", "127.0.0.1", 1, "127", &["is an IP address", "always taken"]),
+    ("gateway.example", "\"[::1]\"", 1, "\"[::1]", &["is an IP address"]),
+    ("https://app.example", "app.example", 1, "\"app", &["not an origin"]),
+    ("https://app.example", "https://app.example/", 1, "\"https", &["not an origin"]),
+    ("https://app.example", "https://app.example/path", 1, "\"https", &["not an origin"]),
+    ("https://app.example", "*", 1, "\"*", &["not an origin", "scheme, host"]),
+    ("h2c: false", "h2c: maybe", 1, "maybe", &["true"]),
+    ("h2c: false", "h2c: true, tls: {certificate: c, key: k}", 1, "true", &["no HTTP/2 without TLS"]),
+    ("h2c: false", "tls: {certificate: c}", 1, "{certificate", &["lacks the key `key`"]),
+    ("tls: {ca: ca.pem}", "tls: {}", 4, "{}", &["lacks the key `ca`"]),
+    ("https://shop", "http://shop", 4, "{ca", &["a URL without it"]),
+    ("memory: 2MiB", "memory: 1MiB", 6, "{request_body", &["one request and its answer"]),
+];
+
+#[test]
+fn who_is_let_in_is_checked_at_its_place() {
+    support::every_fault(DOOR, CLOSED);
+    let text = DOOR
+        .replace("gateway.example", "Gateway.Example, B\u{fc}cher.example")
+        .replace("https://app.example", "HTTPS://App.Example:443");
+    let (settings, _) = base(&text).unwrap_or_else(|problems| panic!("{problems}"));
+    let listen = &settings.listen;
+    let hosts = listen.hosts.as_deref().unwrap();
+    assert_eq!(hosts, ["gateway.example", "xn--bcher-kva.example"]);
+    assert_eq!(listen.origins.as_deref().unwrap(), ["https://app.example"]);
+}
+
 #[test]
 fn one_session_is_not_shared_by_several_principals() {
     let keys = "api_keys: {header: x-api-key, keys: [{key_env: KEY_ONE, subject: a, agent: x}, {key_sha256: 9F86D081884C7D659A2FEAA0C55AD015A3BF4F1B2B0B822CD15D6C15B0F00A08, subject: b}]}";

@@ -9,6 +9,7 @@ mod support;
 
 mod backend;
 mod load;
+mod messages;
 mod process;
 mod report;
 mod targets;
@@ -17,7 +18,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use bytes::Bytes;
-use load::Shape;
+use load::{Api, Manner, Shape};
 use process::Process;
 use report::{Cell, Report};
 use targets::Target;
@@ -84,9 +85,24 @@ async fn measure(plan: &Plan) -> Result<Report> {
     let backend = backend::start().await?;
     let mut targets = targets::all(backend, folder.path(), plan.pinned).await?;
     let shapes = [
-        shape("chat: 2 KB request, 8 KB answer", 2 << 10, false),
-        shape("tool output: 64 KB request, 8 KB answer", 64 << 10, false),
-        shape("stream: 2 KB request, 200 events", 2 << 10, true),
+        chat("chat: 2 KB request, 8 KB answer", 2 << 10, Manner::Whole),
+        chat(
+            "tool output: 64 KB request, 8 KB answer",
+            64 << 10,
+            Manner::Whole,
+        ),
+        chat("stream: 2 KB request, 200 events", 2 << 10, Manner::Events),
+        chat(
+            "first text of a stream, chat: 2 KB request",
+            2 << 10,
+            Manner::FirstText,
+        ),
+        Shape {
+            name: "first text of a stream, messages: 2 KB request",
+            api: Api::Messages,
+            body: Bytes::from(messages::request(2 << 10)),
+            manner: Manner::FirstText,
+        },
     ];
     let mut report = Report::new(
         shapes.iter().map(|shape| shape.name).collect(),
@@ -95,7 +111,7 @@ async fn measure(plan: &Plan) -> Result<Report> {
     for round in 0..plan.rounds {
         for (row, shape) in shapes.iter().enumerate() {
             // A stream costs what many requests cost.
-            let share = if shape.streamed { 4 } else { 1 };
+            let share = if shape.manner == Manner::Events { 4 } else { 1 };
             for step in 0..targets.len() {
                 // Another order each round, so that no target is always the first.
                 let column = (step + round) % targets.len();
@@ -116,7 +132,8 @@ async fn measure(plan: &Plan) -> Result<Report> {
 async fn visit(target: &mut Target, sent: &Shape, plan: &Plan, share: usize) -> Result<Cell> {
     let failed = || format!("{}, {}", target.name, sent.name);
     // A proxy that refuses, or drops the call, must not look fast.
-    let answer = load::answer(target.address, target.path, sent)
+    let path = target.path(sent.api);
+    let answer = load::answer(target.address, path, sent)
         .await
         .with_context(failed)?;
     ensure!(
@@ -125,21 +142,18 @@ async fn visit(target: &mut Target, sent: &Shape, plan: &Plan, share: usize) -> 
         failed()
     );
     // Warm: connections of the proxy's pool, caches.
-    load::run(target.address, target.path, sent, MANY, MANY)
+    load::run(target.address, path, sent, MANY, MANY)
         .await
         .with_context(failed)?;
-    let alone = load::run(
-        target.address,
-        target.path,
-        sent,
-        1,
-        plan.alone.div_ceil(share),
-    )
-    .await
-    .with_context(failed)?;
+    let alone = load::run(target.address, path, sent, 1, plan.alone.div_ceil(share))
+        .await
+        .with_context(failed)?;
+    if sent.manner == Manner::FirstText {
+        return Ok(Cell { alone, cpu: None });
+    }
     let before = target.process.as_ref().map(Process::cpu).transpose()?;
     let together = plan.together.div_ceil(share);
-    let done = load::run(target.address, target.path, sent, MANY, together)
+    let done = load::run(target.address, path, sent, MANY, together)
         .await
         .with_context(failed)?;
     let after = target.process.as_ref().map(Process::cpu).transpose()?;
@@ -153,10 +167,11 @@ async fn visit(target: &mut Target, sent: &Shape, plan: &Plan, share: usize) -> 
     Ok(Cell { alone, cpu })
 }
 
-fn shape(name: &'static str, bytes: usize, streamed: bool) -> Shape {
+fn chat(name: &'static str, bytes: usize, manner: Manner) -> Shape {
     Shape {
         name,
-        body: Bytes::from(support::chat_request(bytes, streamed)),
-        streamed,
+        api: Api::Chat,
+        body: Bytes::from(support::chat_request(bytes, manner != Manner::Whole)),
+        manner,
     }
 }

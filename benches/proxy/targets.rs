@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 
+use crate::load::Api;
 use crate::process::{Process, free_address};
 use crate::{load, support};
 
@@ -16,9 +17,22 @@ const START: Duration = Duration::from_secs(20);
 pub struct Target {
     pub name: &'static str,
     pub address: SocketAddr,
-    pub path: &'static str,
+    /// Whether it has a path prefix for each API.
+    routed: bool,
     /// None for the backend itself.
     pub process: Option<Process>,
+}
+
+impl Target {
+    /// Where requests of this API go.
+    pub const fn path(&self, api: Api) -> &'static str {
+        match (api, self.routed) {
+            (Api::Chat, false) => "/v1/chat/completions",
+            (Api::Chat, true) => "/openai/v1/chat/completions",
+            (Api::Messages, false) => "/v1/messages",
+            (Api::Messages, true) => "/anthropic/v1/messages",
+        }
+    }
 }
 
 /// Everything that is measured, in the report's order: the backend first, the bare proxy second.
@@ -26,7 +40,7 @@ pub async fn all(backend: SocketAddr, folder: &Path, pinned: bool) -> Result<Vec
     let direct = Target {
         name: "direct",
         address: backend,
-        path: "/v1/chat/completions",
+        routed: false,
         process: None,
     };
     let mut targets = vec![direct, passthru(backend, pinned).await?];
@@ -51,7 +65,7 @@ async fn passthru(backend: SocketAddr, pinned: bool) -> Result<Target> {
     Ok(Target {
         name: "bare proxy",
         address,
-        path: "/v1/chat/completions",
+        routed: false,
         process: Some(process),
     })
 }
@@ -101,7 +115,7 @@ http {{
     Ok(Some(Target {
         name: "nginx",
         address,
-        path: "/v1/chat/completions",
+        routed: false,
         process: Some(process),
     }))
 }
@@ -140,7 +154,7 @@ async fn holdpoint(
     Ok(Target {
         name,
         address,
-        path: "/openai/v1/chat/completions",
+        routed: true,
         process: Some(process),
     })
 }
@@ -163,6 +177,7 @@ upstreams:
   openai: {{url: \"http://{backend}\"}}
 routes:
   - {{name: model, prefix: /openai, upstream: openai, protocol: openai_chat, note: true}}
+  - {{name: other, prefix: /anthropic, upstream: openai, protocol: anthropic_messages, note: true}}
 principal:
   fixed: {{tenant: shop, subject: {subject}, agent: bench}}
 session: {{header: holdpoint-session}}

@@ -61,17 +61,20 @@ fn head() -> Value {
     })
 }
 
-fn event(name: &'static str, mut data: Value) -> Piece {
-    data["type"] = json!(name);
-    Piece::Event(Some(name), data.to_string())
+fn event(name: &'static str, data: &Value) -> Piece {
+    let mut whole = json!({"type": name});
+    for (key, value) in data.as_object().into_iter().flatten() {
+        whole[key] = value.clone();
+    }
+    Piece::Event(Some(name), whole.to_string())
 }
 
 /// A streamed answer.
 pub fn stream(asked: &Asked, request: &Value) -> Vec<Piece> {
     let turn = asked.turn(ends_in_result(request));
     let mut out = vec![
-        event("message_start", json!({"message": head()})),
-        event("ping", json!({})),
+        event("message_start", &json!({"message": head()})),
+        event("ping", &json!({})),
     ];
     let mut blocks = Vec::new();
     if let Some(thinking) = &turn.thinking {
@@ -107,7 +110,7 @@ pub fn stream(asked: &Asked, request: &Value) -> Vec<Piece> {
             position
         };
         let start = json!({"index": index, "content_block": block});
-        out.push(event("content_block_start", start));
+        out.push(event("content_block_start", &start));
         for (number, delta) in deltas.into_iter().enumerate() {
             if number == 2 && position == calls_from && asked.is(Manner::Stall) {
                 out.push(Piece::Stall);
@@ -122,14 +125,14 @@ pub fn stream(asked: &Asked, request: &Value) -> Vec<Piece> {
                 return out;
             }
             let delta = json!({"index": index, "delta": delta});
-            out.push(event("content_block_delta", delta));
+            out.push(event("content_block_delta", &delta));
         }
-        out.push(event("content_block_stop", json!({"index": index})));
+        out.push(event("content_block_stop", &json!({"index": index})));
     }
     let delta = json!({
         "delta": {"stop_reason": stop_reason(&turn), "stop_sequence": null}, "usage": {"output_tokens": 5},
     });
-    out.push(event("message_delta", delta));
-    out.push(event("message_stop", json!({})));
+    out.push(event("message_delta", &delta));
+    out.push(event("message_stop", &json!({})));
     out
 }

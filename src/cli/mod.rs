@@ -2,6 +2,7 @@
 
 mod check;
 mod demo;
+mod doctor;
 mod eval;
 mod eval_import;
 mod mcp_wrap;
@@ -32,6 +33,8 @@ enum Command {
     Serve(serve::Args),
     /// Run an MCP server on standard input and output, with the proxy between it and its client.
     McpWrap(mcp_wrap::Args),
+    /// Tell what of each route is guarded, and what about the set-up is wrong or unusual.
+    Doctor(doctor::Args),
     /// Check a policy.
     #[command(subcommand)]
     Policy(check::Command),
@@ -68,6 +71,7 @@ pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(args) => serve::run(&args),
         Command::McpWrap(args) => mcp_wrap::run(&args).map(|code| success = code),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Policy(command) => check::run(&command),
         Command::Eval(command) => eval::run(&command),
         Command::Ticket(command) => ticket::run(&command),

@@ -15,7 +15,7 @@ use crate::names::RouteName;
 use crate::protocols::Protocol;
 use crate::protocols::canary::{Canary, Fate, Message};
 use crate::proxy;
-use crate::settings::Settings;
+use crate::settings::{Limits, Settings};
 use crate::source::{Problem, Problems};
 
 /// How an answer comes.
@@ -61,8 +61,10 @@ pub struct Cell {
 pub fn prove(settings: &Settings) -> Result<Vec<Cell>, Problems> {
     let mut cells = Vec::new();
     let mut problems = Vec::new();
+    // A canary is larger than the least that a config may allow.
+    let limits = Limits::default();
     for route in &settings.routes {
-        let protocol = match proxy::protocol(route, settings) {
+        let protocol = match proxy::protocol(route, settings, &limits) {
             Ok(protocol) => protocol,
             Err(found) => {
                 problems.extend(found.0);

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use data_encoding::BASE64;
 
 use crate::guard::Decision;
@@ -217,8 +216,9 @@ fn response(protocol: &dyn Protocol, answer: &Answer, deny: bool) -> Result<Outc
             Some(frame) => reader.push(frame)?,
             None => reader.finish()?,
         };
-        send.iter()
-            .for_each(|bytes: &Bytes| outcome.sent.extend(bytes));
+        for bytes in &send {
+            outcome.sent.extend(bytes);
+        }
         if !judge.is_empty() {
             let decision = outcome.decide(&judge, deny);
             for bytes in reader.resolve(&decision)? {

@@ -104,6 +104,10 @@ struct Answer<'m> {
 impl Head {
     /// The head of one message; `None` for what is no JSON object.
     pub(super) fn read(message: &[u8]) -> Option<Self> {
+        // An array would be read as the fields in their order.
+        if !message.trim_ascii_start().starts_with(b"{") {
+            return None;
+        }
         let raw: Raw<'_> = serde_json::from_slice(message).ok()?;
         let params: Params<'_> = inner(raw.params);
         let answer: Answer<'_> = inner(raw.result);
@@ -134,7 +138,8 @@ impl Head {
 
 /// What has another shape names nothing that the wrapper needs.
 fn inner<'m, T: Default + Deserialize<'m>>(raw: Option<&'m RawValue>) -> T {
-    raw.and_then(|raw| serde_json::from_str(raw.get()).ok())
+    raw.filter(|raw| raw.get().starts_with('{'))
+        .and_then(|raw| serde_json::from_str(raw.get()).ok())
         .unwrap_or_default()
 }
 
@@ -174,13 +179,22 @@ mod tests {
     fn odd_shapes_name_nothing() {
         for odd in [
             r#"{"method":"m","id":1,"params":[1]}"#,
+            r#"{"method":"m","id":1,"params":["name"]}"#,
             r#"{"method":"m","id":1,"params":{"name":7,"_meta":"x"}}"#,
         ] {
             let head = Head::read(odd.as_bytes()).unwrap();
             assert!(head.is_request());
             assert_eq!(head.name, None);
         }
-        for junk in ["", "hello", "[]", "7", "{\"a\":1", "{\"id\":1,\"id\":2}"] {
+        for junk in [
+            "",
+            "hello",
+            "[]",
+            "[1,\"m\"]",
+            "7",
+            "{\"a\":1",
+            "{\"id\":1,\"id\":2}",
+        ] {
             assert!(Head::read(junk.as_bytes()).is_none(), "{junk}");
         }
     }

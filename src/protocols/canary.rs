@@ -10,6 +10,9 @@ use crate::unscanned::Unscanned;
 /// What a canary carries. Both halves are looked for where it must be gone, so that it may be cut in the middle.
 pub const MARK: &str = "holdpointcanarymarkoneandtwo";
 
+/// The tool of canaries that are not about its name: none of a config should be called so.
+pub const TOOL: &str = "holdpoint_canary_tool";
+
 /// Where a stream cuts the mark.
 pub const HALVES: (&str, &str) = ("holdpointcanary", "markoneandtwo");
 
@@ -170,9 +173,9 @@ impl Sample {
         let mut body = String::new();
         for (name, data) in events {
             if !name.is_empty() {
-                body.push_str(&format!("event: {name}\n"));
+                body.extend(["event: ", name, "\n"]);
             }
-            body.push_str(&format!("data: {}\n\n", data.as_ref()));
+            body.extend(["data: ", data.as_ref(), "\n\n"]);
         }
         self.answer(200, "text/event-stream", body, content, fate)
     }

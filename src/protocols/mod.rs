@@ -3,6 +3,7 @@
 pub mod anthropic_messages;
 pub mod calls;
 pub mod canary;
+pub mod edited;
 pub mod endpoint;
 pub mod fates;
 pub mod http_tools;

@@ -102,7 +102,9 @@ impl Unjudged {
                 };
                 // What says of itself that it is no text, however short.
                 let coded = matches!(kind, "base64" | "image" | "audio" | "input_audio")
-                    || node.get("mimeType").is_some();
+                    || node.get("mimeType").is_some()
+                    // The sound of a Chat Completions part.
+                    || node.get("format").is_some();
                 for member in members {
                     let key = &*member.key;
                     let within = match key {

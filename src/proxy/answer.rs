@@ -12,7 +12,7 @@ use super::{Body, full, headers};
 use crate::guard::Receipt;
 use crate::metrics::UpstreamFault;
 use crate::protocols::{Framing, Request};
-use crate::wire::body::{self, BodyError, Encodings};
+use crate::wire::body::{self, BodyError, Encodings, Pace};
 
 const REPLAYED: HeaderName = HeaderName::from_static("holdpoint-replayed");
 
@@ -97,8 +97,11 @@ impl Incoming {
             return Ok(with_head(head.status, headers, Bytes::new()));
         }
         let limit = transit.settings.limits.response_body;
-        let idle = transit.settings.timeouts.idle;
-        let came = body::read(body, &encodings, limit, idle, &transit.memory)
+        let pace = Pace {
+            within: transit.settings.timeouts.idle,
+            least: 1,
+        };
+        let came = body::read(body, &encodings, limit, pace, &transit.memory)
             .await
             .map_err(|error| Failure {
                 refusal: stream::unread(&transit, &error),

@@ -1,4 +1,4 @@
-//! The real upstream: HTTP/1.1 over TCP or TLS, pooled. A request is put on the wire once.
+//! The real upstream: HTTP/1.1 over TCP, that or HTTP/2 over TLS, pooled by upstream. A request is put on the wire once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,23 +14,41 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::{ClientConfig, RootCertStore};
 
 use super::upstream::{Upstream, UpstreamError};
 use super::{Body, BoxError};
 use crate::guard::Cleared;
 use crate::names::UpstreamName;
-use crate::settings::Settings;
+use crate::settings::{self, Settings};
 use crate::source::{Problem, Problems};
+use crate::wire::pem;
 
 /// Idle connections live so long: less than what servers commonly allow.
 const POOL_IDLE: Duration = Duration::from_secs(30);
 
+/// Between two packets that ask a silent peer whether it is there.
+const TCP_KEEP_ALIVE: Duration = Duration::from_secs(30);
+/// Bytes of one answer over HTTP/2 that wait for its agent.
+const STREAM_WINDOW: u32 = 256 << 10;
+/// Of all answers on one connection: so many that slow agents never hold up the others.
+const CONNECTION_WINDOW: u32 = 1 << 30;
+
+type Connector = Bounded<HttpsConnector<HttpConnector>>;
+
 /// Sends to the upstreams of the settings.
 #[derive(Clone)]
 pub struct HttpUpstream {
-    client: Client<Bounded<HttpsConnector<HttpConnector>>, Full<Bytes>>,
-    bases: Arc<HashMap<UpstreamName, Base>>,
+    peers: Arc<HashMap<UpstreamName, Peer>>,
     first_byte: Duration,
+}
+
+/// One upstream, with connections that no other upstream uses: another may send another credential to the same place.
+struct Peer {
+    client: Client<Connector, Full<Bytes>>,
+    connector: Connector,
+    base: Base,
 }
 
 struct Base {
@@ -47,47 +65,80 @@ impl std::fmt::Debug for HttpUpstream {
 }
 
 impl HttpUpstream {
-    /// A client with a pool of its own.
+    /// A client with pools of its own.
     ///
     /// # Errors
-    /// Every upstream whose URL is no base, and a TLS library that cannot start.
+    /// Every upstream whose URL is no base or whose authorities cannot be read, and a TLS library that cannot start.
     pub fn new(settings: &Settings) -> Result<Self, Problems> {
-        let mut bases = HashMap::new();
+        let mut peers = HashMap::new();
         let mut problems = Vec::new();
         for (name, upstream) in &settings.upstreams {
-            match Base::of(&upstream.url) {
-                Some(base) => drop(bases.insert(name.clone(), base)),
-                None => problems.push(
-                    Problem::new(format!("upstream `{name}`: the URL has no scheme or host"))
-                        .help("write it as http://HOST:PORT or https://HOST/PATH"),
-                ),
+            match Peer::new(name, upstream, settings.timeouts.connect) {
+                Ok(peer) => drop(peers.insert(name.clone(), peer)),
+                Err(problem) => problems.push(problem),
             }
         }
-        let connector = connector(settings.timeouts.connect).map_err(|error| {
-            Problems::from(Problem::new(format!(
-                "TLS to upstreams cannot start: {error}"
-            )))
-        });
-        match connector {
-            Err(found) => problems.extend(found.0),
-            Ok(connector) if problems.is_empty() => {
-                // An unstarted request on a pooled connection that has just closed goes to the next connection: its first
-                // byte has not left. Nothing else is ever sent again.
-                let client = Client::builder(TokioExecutor::new())
-                    .pool_timer(TokioTimer::new())
-                    .pool_idle_timeout(POOL_IDLE)
-                    .timer(TokioTimer::new())
-                    .set_host(false)
-                    .build(connector);
-                return Ok(Self {
-                    client,
-                    bases: Arc::new(bases),
-                    first_byte: settings.timeouts.first_byte,
-                });
-            }
-            Ok(_) => {}
+        if !problems.is_empty() {
+            return Err(Problems(problems));
         }
-        Err(Problems(problems))
+        Ok(Self {
+            peers: Arc::new(peers),
+            first_byte: settings.timeouts.first_byte,
+        })
+    }
+}
+
+impl HttpUpstream {
+    /// Tries a connection, with TLS where the URL says so, and closes it: nothing is sent.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub async fn connect(&self, to: &UpstreamName) -> Result<(), String> {
+        let peer = self.peers.get(to);
+        let target = peer.and_then(|peer| Some((peer, peer.base.join(&Uri::from_static("/"))?)));
+        let Some((peer, target)) = target else {
+            return Err(format!("there is no upstream `{to}`"));
+        };
+        let connecting = tower::ServiceExt::oneshot(peer.connector.clone(), target);
+        match connecting.await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(chain(&*error)),
+        }
+    }
+}
+
+impl Peer {
+    fn new(
+        name: &UpstreamName,
+        upstream: &settings::Upstream,
+        connect: Duration,
+    ) -> Result<Self, Problem> {
+        let base = Base::of(&upstream.url).ok_or_else(|| {
+            Problem::new(format!("upstream `{name}`: the URL has no scheme or host"))
+                .help("write it as http://HOST:PORT or https://HOST/PATH")
+        })?;
+        let authorities = upstream.ca.as_deref().map(pem::authorities).transpose();
+        let authorities = authorities.map_err(|error| {
+            Problem::new(format!("`upstreams.{name}.tls.ca`: {error}"))
+                .help("write the certificates of the authorities in PEM")
+        })?;
+        let connector = connector(authorities, connect)
+            .map_err(|error| Problem::new(format!("TLS to upstreams cannot start: {error}")))?;
+        // A request that was given to a pooled connection which then closed before it took it up goes to the next
+        // connection: its first byte has not left. Nothing else is ever sent again, over HTTP/2 neither.
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(POOL_IDLE)
+            .timer(TokioTimer::new())
+            .http2_initial_stream_window_size(STREAM_WINDOW)
+            .http2_initial_connection_window_size(CONNECTION_WINDOW)
+            .set_host(false)
+            .build(connector.clone());
+        Ok(Self {
+            client,
+            connector,
+            base,
+        })
     }
 }
 
@@ -123,13 +174,14 @@ impl Upstream for HttpUpstream {
         request: Cleared<http::Request<Bytes>>,
     ) -> BoxFuture<'static, Result<http::Response<Body>, UpstreamError>> {
         let (mut parts, body) = request.into_message().into_parts();
-        let target = self.bases.get(to).and_then(|base| base.join(&parts.uri));
-        let Some(target) = target else {
+        let peer = self.peers.get(to);
+        let target = peer.and_then(|peer| Some((peer, peer.base.join(&parts.uri)?)));
+        let Some((peer, target)) = target else {
             let cause = format!("upstream `{to}` has no such path");
             return Box::pin(std::future::ready(Err(UpstreamError::NotSent(cause))));
         };
         parts.uri = target;
-        let sent = self
+        let sent = peer
             .client
             .request(http::Request::from_parts(parts, Full::new(body)));
         let first_byte = self.first_byte;
@@ -160,18 +212,30 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-fn connector(connect: Duration) -> Result<Bounded<HttpsConnector<HttpConnector>>, std::io::Error> {
+/// Trusts `authorities`, or else the public ones.
+fn connector(
+    authorities: Option<RootCertStore>,
+    connect: Duration,
+) -> Result<Connector, Box<dyn std::error::Error>> {
     let mut tcp = HttpConnector::new();
     tcp.set_nodelay(true);
+    tcp.set_keepalive(Some(TCP_KEEP_ALIVE));
     tcp.enforce_http(false);
-    let tls = HttpsConnectorBuilder::new()
-        .with_provider_and_webpki_roots(rustls::crypto::aws_lc_rs::default_provider())
-        .map_err(std::io::Error::other)?
-        .https_or_http()
-        .enable_http1()
-        .wrap_connector(tcp);
+    let builder = HttpsConnectorBuilder::new();
+    let builder = match authorities {
+        None => builder.with_provider_and_webpki_roots(default_provider())?,
+        Some(roots) => builder.with_tls_config(
+            ClientConfig::builder_with_provider(Arc::new(default_provider()))
+                .with_safe_default_protocol_versions()?
+                .with_root_certificates(roots)
+                .with_no_client_auth(),
+        ),
+    };
     Ok(Bounded {
-        inner: tls,
+        inner: builder
+            .https_or_http()
+            .enable_all_versions()
+            .wrap_connector(tcp),
         limit: connect,
     })
 }

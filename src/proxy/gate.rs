@@ -32,7 +32,7 @@ use crate::principal::Principal;
 use crate::protocols::http_tools::problem;
 use crate::protocols::{Refusal, Request, Written};
 use crate::settings;
-use crate::wire::body::{self, Encodings};
+use crate::wire::body::{self, Encodings, Pace};
 use crate::wire::budget::Budget;
 use crate::wire::json::{BODY_DEPTH, Document};
 use crate::wire::media::{Media, media};
@@ -44,6 +44,8 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const HASH_PREFIX: usize = 12;
 /// How long the rest of a refused request is read, so that its sender gets to read the answer.
 const LINGER: Duration = Duration::from_secs(2);
+/// Bytes of a request's body that must come in each `timeouts.request_idle`: one that only drips holds its place for nothing.
+const SLOWEST: usize = 1 << 10;
 
 /// A request on its way in.
 struct Inbound<'r> {
@@ -253,8 +255,11 @@ impl<U: Upstream> Gate<U> {
             Encodings::of(&parts.headers).map_err(|error| refuse::request_body(&error))?;
         check_media(&parts)?;
         let limit = settings.limits.request_body;
-        let idle = settings.timeouts.request_idle;
-        let bytes = body::read(body, &encodings, limit, idle, &self.memory)
+        let pace = Pace {
+            within: settings.timeouts.request_idle,
+            least: SLOWEST,
+        };
+        let bytes = body::read(body, &encodings, limit, pace, &self.memory)
             .await
             .map_err(|error| refuse::request_body(&error))?;
         parts.uri = below;

@@ -46,7 +46,7 @@ use crate::protocols::anthropic_messages::AnthropicMessages;
 use crate::protocols::http_tools::HttpTools;
 use crate::protocols::mcp::Mcp;
 use crate::protocols::openai_chat::OpenAiChat;
-use crate::settings::{Route, RouteProtocol, Settings};
+use crate::settings::{Limits, Route, RouteProtocol, Settings};
 use crate::source::Problems;
 use crate::verdict::Reason;
 use crate::wire::budget::Budget;
@@ -144,12 +144,14 @@ fn pseudonym() -> String {
 ///
 /// # Errors
 /// Tools that cannot be told apart.
-pub(crate) fn protocol(route: &Route, settings: &Settings) -> Result<Box<dyn Protocol>, Problems> {
+pub(crate) fn protocol(
+    route: &Route,
+    settings: &Settings,
+    limits: &Limits,
+) -> Result<Box<dyn Protocol>, Problems> {
     Ok(match &route.protocol {
-        RouteProtocol::OpenAiChat(model) => Box::new(OpenAiChat::new(&settings.limits, model)),
-        RouteProtocol::AnthropicMessages(model) => {
-            Box::new(AnthropicMessages::new(&settings.limits, model))
-        }
+        RouteProtocol::OpenAiChat(model) => Box::new(OpenAiChat::new(limits, model)),
+        RouteProtocol::AnthropicMessages(model) => Box::new(AnthropicMessages::new(limits, model)),
         RouteProtocol::Mcp(mcp) => {
             let upstream = settings.upstreams.get(&route.upstream);
             let url = upstream.map(|upstream| &upstream.url);

@@ -121,6 +121,8 @@ codes! {
         "The upstream's answer ended early, so it was not passed on.";
     ANSWER_NOT_HELD = "answer_not_held" BAD_GATEWAY false
         "The upstream answered, and the bodies of other requests fill the proxy's memory, so the answer was dropped.";
+    ALREADY_DONE = "already_done" FORBIDDEN false
+        "This call was carried out before and is not repeated.";
     RULING_UNWRITABLE = "ruling_unwritable" INTERNAL_SERVER_ERROR false
         "A verdict could not be written into the message, so it was not passed on.";
     RESPONSE_NOT_RECORDED = "response_not_recorded" BAD_GATEWAY false

@@ -27,7 +27,7 @@ impl Routes {
         let mut entries = Vec::new();
         let mut problems = Vec::new();
         for route in &settings.routes {
-            match super::protocol(route, settings) {
+            match super::protocol(route, settings, &settings.limits) {
                 Ok(protocol) => entries.push(Arc::new(Entry {
                     route: route.clone(),
                     protocol,
@@ -79,8 +79,8 @@ fn with_query(path: &str, query: Option<&str>) -> Option<Uri> {
 }
 
 /// One spelling per path: unreserved characters are decoded, other escapes upper-cased, empty segments dropped. `None` for a
-/// path that two readers may take for two different ones: dot segments, encoded slashes, backslashes or NULs, escapes of
-/// escapes, bytes beyond ASCII.
+/// path that two readers may take for two different ones: dot segments, encoded slashes, backslashes or control characters,
+/// escapes of escapes, bytes beyond ASCII.
 fn normalised(path: &str) -> Option<Cow<'_, str>> {
     if is_plain(path) {
         return Some(Cow::Borrowed(path));
@@ -95,7 +95,7 @@ fn normalised(path: &str) -> Option<Cow<'_, str>> {
             b'%' => {
                 let escaped = (unhex(*bytes.next()?)? << 4) | unhex(*bytes.next()?)?;
                 match escaped {
-                    b'/' | b'\\' | 0 => return None,
+                    b'/' | b'\\' | 0..b' ' | 0x7f => return None,
                     b'%' if starts_with_hex(bytes.as_slice()) => return None,
                     plain if is_unreserved(plain) => out.push(char::from(plain)),
                     other => {
@@ -175,6 +175,8 @@ mod tests {
             "/a%5Cb",
             "/a\\b",
             "/a%00",
+            "/a%0d%0ab",
+            "/a%7f",
             "/a%252fb",
             "/a%zz",
             "/a%2",

@@ -1,48 +1,88 @@
-//! The agents' listener: HTTP/1.1 in front of the proxy service.
+//! The agents' listener: HTTP/1.1 and HTTP/2 in front of the proxy service, plain or in TLS.
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::pin::Pin;
+use std::io;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
+use hyper::server::conn::{http1, http2};
 use hyper::service::Service;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
 use super::framing::{Heads, Watched};
+use super::sniff;
+use super::tls::HTTP2;
+use super::usage::Usage;
 use crate::proxy::{Body, BoxError, ProxyService, TwoFramings, Upstream};
 
-/// For a whole head.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// Largest head in bytes.
 const HEAD_SIZE: usize = 64 << 10;
 /// After an error of `accept`, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Accepts until `stop`, then lets every connection end its current request. Dropped, it drops them all.
+/// Requests at once on one connection of HTTP/2.
+const STREAMS: u32 = 128;
+/// Requests that a client has taken back before they were looked at; more end the connection (CVE-2023-44487).
+const RESETS_AHEAD: usize = 16;
+/// Requests that the server had to take back for a client's faults; more end the connection (CVE-2025-8671).
+const RESETS_FOR_FAULTS: usize = 64;
+/// Bytes of one answer that wait for a slow client; the upstream waits with it.
+const SEND_BUFFER: usize = 64 << 10;
+/// Between two signs of life that a client of HTTP/2 is asked for, and how long it has to give one.
+const PING: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
+/// After so long without a request a connection of HTTP/2 is ended; one of HTTP/1.1 after `timeouts.request_head`.
+const IDLE: Duration = Duration::from_mins(2);
+
+/// What connections share.
+#[derive(Clone)]
+pub(super) struct Door {
+    pub(super) speech: Speech,
+    /// For a whole head, for a TLS handshake, and for a connection of HTTP/1.1 without a request.
+    pub(super) head: Duration,
+    /// No new requests from then on.
+    pub(super) stop: CancellationToken,
+}
+
+/// How agents may speak.
+#[derive(Clone)]
+pub(super) enum Speech {
+    /// Plain HTTP/1.1, and HTTP/2 too where `h2c`.
+    Plain { h2c: bool },
+    /// TLS, with either HTTP.
+    Tls(TlsAcceptor),
+}
+
+/// Accepts until the door stops, then lets every connection end its current requests. Dropped, it drops them all.
 pub(super) async fn serve<U: Upstream>(
     listener: TcpListener,
+    door: Door,
     service: ProxyService<U>,
-    stop: CancellationToken,
 ) {
-    let graceful = GracefulShutdown::new();
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
-            () = stop.cancelled() => break,
+            () = door.stop.cancelled() => break,
             Some(_) = connections.join_next() => continue,
             accepted = listener.accept() => accepted,
         };
         match accepted {
             Ok((stream, _)) => {
-                connections.spawn(connection(stream, service.clone(), &graceful));
+                let (door, service) = (door.clone(), service.clone());
+                connections.spawn(async move {
+                    if let Err(error) = connection(stream, door, service).await {
+                        tracing::debug!(%error, "a connection ended early");
+                    }
+                });
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -51,33 +91,114 @@ pub(super) async fn serve<U: Upstream>(
         }
     }
     drop(listener);
-    graceful.shutdown().await;
+    while connections.join_next().await.is_some() {}
 }
 
-fn connection<U: Upstream>(
+async fn connection<U: Upstream>(
     stream: TcpStream,
+    door: Door,
     service: ProxyService<U>,
-    graceful: &GracefulShutdown,
-) -> impl Future<Output = ()> + Send + use<U> {
+) -> Result<(), BoxError> {
     // Each event leaves at once.
     let _ = stream.set_nodelay(true);
-    let (stream, heads) = Watched::new(stream);
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
-        .max_header_size(HEAD_SIZE)
-        .serve_connection(TokioIo::new(stream), Connected { service, heads });
-    let watched = graceful.watch(connection);
-    async move {
-        if let Err(error) = watched.await {
-            tracing::debug!(%error, "a connection ended early");
+    match &door.speech {
+        Speech::Plain { h2c: false } => one(stream, door, service).await,
+        Speech::Plain { h2c: true } => match door.in_time(sniff::is_http2(stream)).await? {
+            (true, stream) => two(stream, door, service).await,
+            (false, stream) => one(stream, door, service).await,
+        },
+        Speech::Tls(acceptor) => {
+            let stream = door.in_time(acceptor.accept(stream)).await?;
+            if stream.get_ref().1.alpn_protocol() == Some(HTTP2) {
+                two(stream, door, service).await
+            } else {
+                one(stream, door, service).await
+            }
         }
     }
 }
 
+impl Door {
+    /// What comes before the first request.
+    async fn in_time<T>(
+        &self,
+        opening: impl Future<Output = io::Result<T>>,
+    ) -> Result<T, BoxError> {
+        tokio::select! {
+            opened = timeout(self.head, opening) => Ok(opened??),
+            () = self.stop.cancelled() => Err("the server stops".into()),
+        }
+    }
+}
+
+/// HTTP/1.1.
+async fn one<U: Upstream>(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    door: Door,
+    service: ProxyService<U>,
+) -> Result<(), BoxError> {
+    let (stream, heads) = Watched::new(stream);
+    let version = Version::One(heads);
+    let connected = Connected { service, version };
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(door.head)
+        .max_header_size(HEAD_SIZE)
+        .serve_connection(TokioIo::new(stream), connected);
+    let end = http1::Connection::graceful_shutdown;
+    drive(connection, end, door.stop, std::future::pending()).await
+}
+
+/// HTTP/2.
+async fn two<U: Upstream>(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    door: Door,
+    service: ProxyService<U>,
+) -> Result<(), BoxError> {
+    let usage = Usage::default();
+    let version = Version::Two(usage.clone());
+    let connected = Connected { service, version };
+    let connection = http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS)
+        .max_header_list_size(u32::try_from(HEAD_SIZE).unwrap_or(u32::MAX))
+        .max_pending_accept_reset_streams(RESETS_AHEAD)
+        .max_local_error_reset_streams(RESETS_FOR_FAULTS)
+        .max_send_buf_size(SEND_BUFFER)
+        .keep_alive_interval(PING.0)
+        .keep_alive_timeout(PING.1)
+        .serve_connection(TokioIo::new(stream), connected);
+    let end = http2::Connection::graceful_shutdown;
+    drive(connection, end, door.stop, usage.idle(IDLE)).await
+}
+
+/// Runs a connection to its end, and lets it end where the server stops or it is idle.
+async fn drive<C: Future<Output = hyper::Result<()>>>(
+    connection: C,
+    end: impl Fn(Pin<&mut C>),
+    stop: CancellationToken,
+    idle: impl Future<Output = ()>,
+) -> Result<(), BoxError> {
+    let mut connection = pin!(connection);
+    tokio::select! {
+        ended = &mut connection => return Ok(ended?),
+        () = stop.cancelled() => {}
+        () = idle => {}
+    }
+    end(connection.as_mut());
+    Ok(connection.await?)
+}
+
 struct Connected<U> {
     service: ProxyService<U>,
-    heads: Heads,
+    version: Version,
+}
+
+enum Version {
+    /// What was seen of the heads.
+    One(Heads),
+    /// There is one framing, its own; and a connection ends when it is idle.
+    Two(Usage),
 }
 
 impl<U: Upstream> Service<http::Request<Incoming>> for Connected<U> {
@@ -87,9 +208,22 @@ impl<U: Upstream> Service<http::Request<Incoming>> for Connected<U> {
 
     fn call(&self, request: http::Request<Incoming>) -> Self::Future {
         let mut request = request.map(|body| body.map_err(BoxError::from).boxed_unsync());
-        if !self.heads.next_is_plain() {
-            request.extensions_mut().insert(TwoFramings);
+        let mut service = self.service.clone();
+        match &self.version {
+            Version::One(heads) => {
+                if !heads.next_is_plain() {
+                    request.extensions_mut().insert(TwoFramings);
+                }
+                service.call(request)
+            }
+            Version::Two(usage) => {
+                let used = usage.begin();
+                let answering = service.call(request);
+                Box::pin(async move {
+                    let response = answering.await?;
+                    Ok(response.map(|body| used.until_end_of(body)))
+                })
+            }
         }
-        self.service.clone().call(request)
     }
 }

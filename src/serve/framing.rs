@@ -1,6 +1,7 @@
 //! Watches the bytes that a client sends for request heads with two framings.
 //!
-//! hyper settles `Content-Length` beside `Transfer-Encoding` as RFC 9112 section 6.3 allows, and hides that there were two. A
+//! hyper settles `Content-Length` beside `Transfer-Encoding` as RFC 9112 section 6.3 allows, and two equal lengths as RFC 9110
+//! section 8.6 does, and hides that there were two. A
 //! request that two readers may cut differently has no good use here, so it is refused: for that its head is read once more
 //! on the way in. Where the watcher loses track it says so, and the request is refused as well.
 
@@ -115,6 +116,8 @@ struct Watcher {
     line: Vec<u8>,
     length: Option<u64>,
     chunked: bool,
+    /// A second length.
+    doubled: bool,
 }
 
 impl Watcher {
@@ -125,6 +128,7 @@ impl Watcher {
             line: Vec::new(),
             length: None,
             chunked: false,
+            doubled: false,
         }
     }
 
@@ -177,7 +181,7 @@ impl Watcher {
         self.at = match self.at {
             At::Start | At::Trailers if line.is_empty() => At::Start,
             At::Start => {
-                (self.length, self.chunked) = (None, false);
+                (self.length, self.chunked, self.doubled) = (None, false, false);
                 At::Headers
             }
             At::Headers if line.is_empty() => self.head(),
@@ -200,6 +204,7 @@ impl Watcher {
         let name = parts.next().unwrap_or_default().trim_ascii();
         let value = parts.next().unwrap_or_default().trim_ascii();
         if name.eq_ignore_ascii_case(b"content-length") {
+            self.doubled |= self.length.is_some();
             // hyper refuses what is no number, and numbers that differ.
             self.length = number(value, 10).or(Some(0));
         } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
@@ -208,10 +213,10 @@ impl Watcher {
     }
 
     fn head(&mut self) -> At {
-        let plain = !(self.chunked && self.length.is_some());
+        let plain = !(self.doubled || self.chunked && self.length.is_some());
         self.heads.add(plain);
         match self.length {
-            // hyper closes the connection after such a request.
+            // Nothing after such a request is followed, so it is refused too.
             _ if !plain => At::Lost,
             _ if self.chunked => At::ChunkSize,
             None | Some(0) => At::Start,
@@ -265,6 +270,7 @@ mod tests {
         for both in [
             "POST / HTTP/1.1\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n",
             "POST / HTTP/1.1\r\nTransfer-Encoding:chunked\nCONTENT-LENGTH: 3\r\n\r\n",
+            "POST / HTTP/1.1\r\ncontent-length: 3\r\nx: y\r\nContent-Length:3\r\n\r\n",
         ] {
             let after = format!("{both}0\r\n\r\nGET / HTTP/1.1\r\n\r\n");
             assert_eq!(heads(after.as_bytes(), &[]), [false], "{both}");

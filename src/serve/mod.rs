@@ -4,11 +4,15 @@
 mod agents;
 mod framing;
 mod journal;
+mod sniff;
+mod tls;
+mod usage;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agents::{Door, Speech};
 use arc_swap::ArcSwap;
 use axum::Router;
 use tokio::net::TcpListener;
@@ -152,6 +156,10 @@ pub async fn start_watched(
     let (service, metrics) = proxy(&settings, &policy, stores, observers, upstream)?;
 
     let listen = &settings.listen;
+    let speech = match &listen.tls {
+        Some(files) => Speech::Tls(tls::acceptor(files)?),
+        None => Speech::Plain { h2c: listen.h2c },
+    };
     let agents = bind("agents", listen.agents).await;
     let operations = bind("operations", listen.operations).await;
     let approver = listen.approvers.zip(tickets.clone());
@@ -180,7 +188,12 @@ pub async fn start_watched(
         control.push(spawn_control(listener, router));
     }
     let stop_agents = CancellationToken::new();
-    let agents = tokio::spawn(agents::serve(agents, service.clone(), stop_agents.clone()));
+    let door = Door {
+        speech,
+        head: settings.timeouts.request_head,
+        stop: stop_agents.clone(),
+    };
+    let agents = tokio::spawn(agents::serve(agents, door, service.clone()));
     readiness.set(true);
     Ok(Running {
         addresses,

@@ -350,7 +350,9 @@ impl Default for Limits {
 pub struct Timeouts {
     /// To connect to an upstream.
     pub connect: Duration,
-    /// Between two pieces of a request's body.
+    /// For a request's whole head, for a TLS handshake, and for a connection without a request.
+    pub request_head: Duration,
+    /// In which at least 1 KiB of a request's body comes, or its end.
     pub request_idle: Duration,
     /// To the first byte of the upstream's answer.
     pub first_byte: Duration,
@@ -366,6 +368,7 @@ impl Default for Timeouts {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(10),
+            request_head: Duration::from_secs(30),
             request_idle: Duration::from_secs(30),
             first_byte: Duration::from_mins(10),
             idle: Duration::from_mins(5),

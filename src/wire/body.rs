@@ -12,6 +12,7 @@ use compression_core::util::{PartialBuffer, WriteBuffer};
 use http::{HeaderMap, header};
 use http_body::Body;
 use http_body_util::BodyExt;
+use tokio::time::Instant;
 
 use super::budget::Budget;
 
@@ -271,6 +272,15 @@ where
     let _ = tokio::time::timeout(wait, drain).await;
 }
 
+/// How fast a body must come: in each `within`, so many bytes at least, or its end.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// The time.
+    pub within: Duration,
+    /// The bytes; 1 for a body that may come as slowly as it likes, but not stand still.
+    pub least: usize,
+}
+
 /// The whole body, decoded: at most `limit` bytes as sent and as decoded. Its bytes hold their share of `budget`.
 ///
 /// # Errors
@@ -279,7 +289,7 @@ pub async fn read<B>(
     mut body: B,
     encodings: &Encodings,
     limit: usize,
-    idle: Duration,
+    pace: Pace,
     budget: &Budget,
 ) -> Result<Bytes, BodyError>
 where
@@ -295,7 +305,21 @@ where
     let mut encoded = 0;
     let mut first = Bytes::new();
     let mut whole = BytesMut::new();
-    while let Some(piece) = next_piece(&mut body, idle).await? {
+    let (mut since, mut lately) = (Instant::now(), 0);
+    loop {
+        let left = pace.within.saturating_sub(since.elapsed());
+        let next = next_piece(&mut body, left).await;
+        let Some(piece) = next.map_err(|error| match error {
+            BodyError::Idle(_) => BodyError::Idle(pace.within),
+            other => other,
+        })?
+        else {
+            break;
+        };
+        lately += piece.len();
+        if lately >= pace.least {
+            (since, lately) = (Instant::now(), 0);
+        }
         encoded += piece.len();
         if encoded > limit {
             return Err(BodyError::TooLarge(limit));
@@ -339,7 +363,10 @@ mod tests {
 
     use super::*;
 
-    const IDLE: Duration = Duration::from_secs(5);
+    const PACE: Pace = Pace {
+        within: Duration::from_secs(5),
+        least: 1,
+    };
 
     fn encodings(value: &str) -> Result<Encodings, BodyError> {
         let mut headers = HeaderMap::new();
@@ -387,7 +414,7 @@ mod tests {
             .enable_time()
             .build()
             .unwrap()
-            .block_on(read(body, encodings, limit, IDLE, &Budget::new(64 << 20)))
+            .block_on(read(body, encodings, limit, PACE, &Budget::new(64 << 20)))
     }
 
     proptest! {
@@ -533,6 +560,26 @@ mod tests {
         assert_eq!(got, Err(BodyError::BadEncoding));
     }
 
+    #[tokio::test]
+    async fn a_body_that_only_drips_is_cut() {
+        let drips = || {
+            let pieces = futures_util::stream::unfold(0, |count| async move {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+                let piece = http_body::Frame::data(Bytes::from_static(b"12"));
+                (count < 50).then_some((Ok::<_, Infallible>(piece), count + 1))
+            });
+            StreamBody::new(Box::pin(pieces))
+        };
+        let budget = Budget::new(1 << 20);
+        let plain = Encodings::default();
+        let got = read(drips(), &plain, 4096, PACE, &budget).await;
+        assert_eq!(got.map(|got| got.len()), Ok(100));
+        let within = Duration::from_millis(20);
+        let pace = Pace { within, least: 101 };
+        let got = read(drips(), &plain, 4096, pace, &budget).await;
+        assert_eq!(got, Err(BodyError::Idle(within)));
+    }
+
     #[test]
     fn bodies_share_one_budget() {
         let budget = Budget::new(3 << 10);
@@ -543,7 +590,7 @@ mod tests {
                 .enable_time()
                 .build()
                 .unwrap()
-                .block_on(read(body, &plain, 1 << 20, IDLE, &budget))
+                .block_on(read(body, &plain, 1 << 20, PACE, &budget))
         };
         let first = run(2 << 10).unwrap();
         assert_eq!(run(2 << 10), Err(BodyError::NoMemory));

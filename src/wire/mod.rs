@@ -4,5 +4,6 @@ pub mod body;
 pub mod budget;
 pub mod json;
 pub mod media;
+pub mod pem;
 pub mod splice;
 pub mod sse;

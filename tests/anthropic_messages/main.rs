@@ -5,16 +5,20 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::string_slice,
+    clippy::needless_pass_by_value,
     reason = "a failed set-up is a failed test"
 )]
 
 #[path = "../support/adapter.rs"]
 mod adapter;
 mod driver;
+mod faults;
 mod live;
 mod parity;
 mod requests;
 mod responses;
 mod streams;
+#[expect(dead_code, reason = "each crate of tests uses its part")]
 #[path = "../support/mod.rs"]
 mod support;
+mod tools;

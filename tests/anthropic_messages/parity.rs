@@ -88,20 +88,15 @@ impl Block {
                 let start = json!({"type": "thinking", "thinking": "", "signature": ""});
                 (start.to_string(), deltas)
             }
-            Self::Call { input, .. } if manner != Manner::AtOnce => {
-                let Self::Call { kind, name, .. } = self else {
-                    unreachable!()
-                };
+            Self::Call { kind, name, input } if manner != Manner::AtOnce => {
                 let empty = Self::Call {
                     kind,
                     name: name.clone(),
                     input: "{}".to_owned(),
                 };
                 let input = if input == "{}" { "" } else { input };
-                (
-                    empty.whole(at),
-                    vec![delta("input_json_delta", "partial_json", input)],
-                )
+                let deltas = vec![delta("input_json_delta", "partial_json", input)];
+                (empty.whole(at), deltas)
             }
             whole => (whole.whole(at), Vec::new()),
         }

@@ -17,7 +17,8 @@ use super::shared::rig;
 const ROUTES: &str = "upstreams: {up: {url: \"http://127.0.0.1:1\"}}
 principal: {fixed: {subject: ann}}
 routes:
-  - {name: chat, prefix: /chat, upstream: up, protocol: openai_chat}
+  - {name: chat, prefix: /chat, upstream: up, protocol: openai_chat, untrusted: {roles: [user], tags: [file]}}
+  - {name: bare, prefix: /bare, upstream: up, protocol: openai_chat}
   - {name: messages, prefix: /messages, upstream: up, protocol: anthropic_messages, untrusted: {roles: [user], tags: [file]}}
   - {name: plain, prefix: /plain, upstream: up, protocol: anthropic_messages}
   - {name: files, prefix: /files, upstream: up, protocol: mcp}
@@ -35,6 +36,8 @@ fn every_cell_of_every_route_is_proved() {
     let folder = tempfile::tempdir().unwrap();
     let (settings, _) = rig::load(folder.path(), ROUTES, rig::OFF);
     let cells = coverage::prove(&settings).unwrap_or_else(|problems| panic!("{problems}"));
+    let tagged = cells.iter().filter(|cell| cell.content.contains("range"));
+    assert_eq!(tagged.count(), 2);
     for route in &settings.routes {
         for leg in [Leg::ToUpstream, Leg::ToAgent] {
             let judged = cells.iter().any(|cell| {

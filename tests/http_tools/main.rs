@@ -5,6 +5,7 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::string_slice,
+    clippy::too_many_lines,
     reason = "a failed set-up is a failed test"
 )]
 

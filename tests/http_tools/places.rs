@@ -12,7 +12,7 @@ async fn an_argument_is_judged_wherever_it_stands() {
     let desk = Desk::egress().await;
     for (url, fine) in [(EVIL, false), (FINE, true)] {
         let json = format!("{{\"n\": [{{\"url\": \"{url}\"}}]}}");
-        let form = format!("a=1&link={}+now", encoded(url));
+        let form = format!("a=1&link={}&more=b+c", encoded(url));
         let content_type = multipart_type();
         let text = parts(&[(&named("note"), url)]);
         let typed = parts(&[(
@@ -45,7 +45,8 @@ async fn an_argument_is_judged_wherever_it_stands() {
                 assert_eq!(received.body, sent[at + 4..], "unedited");
             } else {
                 let (status, code) = desk.refused(&sent).await;
-                assert_eq!((status, code.as_str()), (403, "host_not_allowed"));
+                let sent = String::from_utf8_lossy(&sent);
+                assert_eq!((status, code.as_str()), (403, "host_not_allowed"), "{sent}");
             }
         }
     }
@@ -60,6 +61,7 @@ async fn a_name_in_two_places_or_spellings_is_refused() {
     let two = |a: &str, b: &str| parts(&[(a, "1"), (b, "2")]);
     let json = format!("{}\r\nContent-Type: application/json", named("to"));
     let file = crate::desk::file("to", "a.txt", "text/plain");
+    let description = "{\"filename\":\"a\",\"size\":1,\"sha256\":\"x\",\"content_type\":\"y\"}";
     let post =
         |target: &str, headers: &[(&str, &str)], body: &str| request("POST", target, headers, body);
     for ambiguous in [
@@ -76,6 +78,13 @@ async fn a_name_in_two_places_or_spellings_is_refused() {
         post("/desk/send", &multipart, &two(&named("to"), &json)),
         post("/desk/send", &multipart, &two(&json, &json)),
         post("/desk/send", &multipart, &two(&named("to"), &file)),
+        // A ticket for the file would be good for its description.
+        post("/desk/send", &[], &format!("{{\"to\":{description}}}")),
+        post(
+            "/desk/send",
+            &multipart,
+            &parts(&[(json.as_str(), description)]),
+        ),
         post("/desk/send", &[("x-account", "1")], "{\"X-Account\":\"2\"}"),
         post("/desk/send", &[("x-account", "1")], "{\"x_account\":\"2\"}"),
         post(

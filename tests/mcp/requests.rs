@@ -100,6 +100,8 @@ fn what_carries_nothing_to_judge_has_no_items_and_passes_as_it_came() {
         r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
         r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#,
         r#"{"jsonrpc":"2.0","id":3,"result":{}}"#,
+        r#"{"jsonrpc":"2.0","id":3,"result":{"action":"decline"}}"#,
+        r#"{"jsonrpc":"2.0","id":3,"result":{"action":"cancel","content":null,"_meta":{}}}"#,
         r#"{"jsonrpc":"2.0","id":3,"error":{"code":-1,"message":"no"}}"#,
     ] {
         let request = post(body);
@@ -235,10 +237,12 @@ fn stateless_requests_have_headers_that_equal_the_body() {
     bare.parts.headers.insert("mcp-protocol-version", value);
     assert_eq!(refusal_code(&bare), "header_mismatch");
     // A request of a revision with sessions owes none of them, and an unknown revision is the server's to refuse.
-    let mut old = call("1", "pay", "{}");
-    let value = "2025-11-25".parse().unwrap();
-    old.parts.headers.insert("mcp-protocol-version", value);
-    assert!(adapter().read(&old).is_ok());
+    for version in ["2025-11-25", "2099-01-01", "not-a-date", "x"] {
+        let mut other = call("1", "pay", "{}");
+        let value = version.parse().unwrap();
+        other.parts.headers.insert("mcp-protocol-version", value);
+        assert!(adapter().read(&other).is_ok(), "{version}");
+    }
 }
 
 #[test]
@@ -366,6 +370,7 @@ fn the_call_inside_a_gateways_call_is_judged_and_bound() {
             name: "/name".to_owned(),
             arguments: "/arguments".to_owned(),
         }],
+        ..McpRoute::default()
     };
     let adapter = Mcp::new(&route, "/srv", None);
     let inner = r#"{"why":1,"name":"pay","arguments":{"to":"x","amount":1.0}}"#;
@@ -387,6 +392,17 @@ fn the_call_inside_a_gateways_call_is_judged_and_bound() {
         sent.contains(&format!("\"arguments\":{expected}")),
         "{sent}"
     );
+    // What comes back is an output of the inner tool.
+    let pieces = [result(&json!({"content": [{"type": "text", "text": "t"}]})).into()];
+    let request = call("1", "call_tool", inner);
+    let got = answer(&adapter, &request, &head(200, JSON), &pieces, &|_| {
+        Verdict::Allow
+    });
+    let got = got.unwrap();
+    assert!(got.judged.iter().all(|located| match &located.item {
+        Item::ToolOutput(output) => output.tool.as_ref().unwrap().as_str() == "pay",
+        _ => false,
+    }));
     let bare = adapter.read(&call("1", "call_tool", "{}")).unwrap();
     assert!(matches!(bare[0].item, Item::Unreadable(_)));
 }

@@ -17,8 +17,8 @@ pub fn adapter() -> OpenAiChat {
     OpenAiChat::new(&Limits::default(), &ModelRoute::default())
 }
 
-pub fn with(route: ModelRoute) -> OpenAiChat {
-    OpenAiChat::new(&Limits::default(), &route)
+pub fn with(route: &ModelRoute) -> OpenAiChat {
+    OpenAiChat::new(&Limits::default(), route)
 }
 
 pub fn completion(body: &str) -> Request {

@@ -356,7 +356,7 @@ fn no_gaps(client: &Client, replies: &[Reply]) {
 }
 
 fn unwrapping() -> OpenAiChat {
-    with(ModelRoute {
+    with(&ModelRoute {
         wrapped: vec![Wrapped {
             tool: "wrapper".into(),
             name: "/name".to_owned(),

@@ -52,7 +52,7 @@ fn a_whole_role_is_untrusted_with_all_that_it_sends() {
     ]);
     // Only what is said is judged joined, not a file between.
     assert_eq!(
-        items(&with(untrusted(&["user"], &["r"])), &body(&messages)),
+        items(&with(&untrusted(&["user"], &["r"])), &body(&messages)),
         [
             r#"/messages/0/content - "plain""#,
             r#"/messages/1/content/0/text - "one""#,
@@ -65,7 +65,7 @@ fn a_whole_role_is_untrusted_with_all_that_it_sends() {
     );
     let said = json!([{"role": "assistant", "content": "a", "refusal": "b", "reasoning": "c"}]);
     assert_eq!(
-        items(&with(untrusted(&["assistant"], &[])), &body(&said)),
+        items(&with(&untrusted(&["assistant"], &[])), &body(&said)),
         [
             r#"/messages/0/content - "a""#,
             r#"/messages/0/refusal - "b""#,
@@ -76,7 +76,7 @@ fn a_whole_role_is_untrusted_with_all_that_it_sends() {
 
 #[test]
 fn tagged_ranges_are_untrusted_and_only_they_are_withheld() {
-    let adapter = with(untrusted(&[], &["result"]));
+    let adapter = with(&untrusted(&[], &["result"]));
     let sent = r#"{"messages":[{"role":"user","content":"Look: <result>ev\u0069l \u00e9</result> and go"},
 {"role":"user","content":[{"type":"text","text":"<result>x"},{"type":"text","text":"y"}]},
 {"role":"system","content":"<result>z</result>"}]}"#;

@@ -11,7 +11,7 @@ use crate::driver::{EVENTS, JSON, decision, deny, items, respond, streamed, whol
 use crate::responses::{Stored, events};
 
 fn adapter() -> OpenAiChat {
-    with(ModelRoute {
+    with(&ModelRoute {
         wrapped: vec![Wrapped {
             tool: "call_tool".into(),
             name: "/name".to_owned(),

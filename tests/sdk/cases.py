@@ -15,6 +15,9 @@ MATRIX = ["text", "allow", "block_all", "block_first", "block_last", "malformed"
 # Those of an SDK alone: an agent makes little of an answer without text.
 SDK_ONLY = ["no_text", "block_only"]
 
+# Scenarios in which the upstream stops for five seconds within a held call.
+STALLED = ["allow", "block_first"]
+
 # Manners that an SDK reads as they are.
 SAME = ["gzip", "crlf", "comments", "split", "bytes", "interleaved", "cut", "error", "busy"]
 
@@ -22,7 +25,7 @@ SAME = ["gzip", "crlf", "comments", "split", "bytes", "interleaved", "cut", "err
 DECODED = ["deflate", "br", "zstd"]
 
 # Calls that not every SDK can put together: the proxy sends them in canonical form.
-MENDED = {"chat": ["same_index", "no_index", "repeated", "gaps"], "messages": []}
+MENDED = {"chat": ["same_index", "no_index", "repeated", "gaps"], "messages": ["gaps"]}
 
 # A tool that the provider runs itself, which the policy does not list: the whole request is refused.
 HOSTED = {
@@ -53,9 +56,9 @@ CLIENTS = [
     Client("openai-js", "openai_js.mjs", ("chat",)),
     Client("anthropic-js", "anthropic_js.mjs", ("messages",)),
     Client("openai-agents", "openai_agents.py", ("chat",), agent=True),
-    Client("pydantic-ai", "pydantic_agent.py", ("chat",), agent=True),
-    Client("langchain", "langchain_agent.py", ("chat",), agent=True),
-    Client("ai-sdk", "ai_sdk.mjs", ("chat",), agent=True),
+    Client("pydantic-ai", "pydantic_agent.py", ("chat", "messages"), agent=True),
+    Client("langchain", "langchain_agent.py", ("chat", "messages"), agent=True),
+    Client("ai-sdk", "ai_sdk.mjs", ("chat", "messages"), agent=True),
 ]
 
 
@@ -162,8 +165,8 @@ def scripted(client, api, mode, stream):
     def case(scenario, manner=""):
         return Case(client, api, mode, stream, scenario, manner)
 
-    yield case("allow", "stall")
-    yield case("block_first", "stall")
+    for scenario in STALLED:
+        yield case(scenario, "stall")
     for scenario in MATRIX + SDK_ONLY * (not client.agent):
         yield case(scenario)
     if api == "messages":

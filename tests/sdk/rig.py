@@ -27,7 +27,7 @@ version: 1
 name: sdk-test
 
 layers:
-  catalog: off
+  catalog: enforce
   identity: off
   egress: enforce
   recipients: enforce
@@ -38,6 +38,8 @@ layers:
 lists:
   staff: {email_domains: [shop.example]}
   ours: {hosts: [api.shop.example]}
+
+provider_tools: []
 
 tools:
   - tool: send_email
@@ -81,7 +83,7 @@ def free_port():
 
 
 def get(url):
-    with urllib.request.urlopen(url, timeout=10) as answer:
+    with urllib.request.urlopen(url, timeout=60) as answer:
         return answer.read().decode()
 
 

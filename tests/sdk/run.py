@@ -15,15 +15,25 @@ import asyncio
 import functools
 import itertools
 import json
+import os
 import pathlib
 import sys
+import time
+import urllib.request
 
 import cases
 import check
+import claude_code
 import rig
 
+# Clients at a time. What they wait for overlaps, and each gets enough of the machine to end in its own time limits.
+PARTS = (os.cpu_count() or 1) + 1
+
+# Requests of one client at a time: those that stall overlap.
+AT_ONCE = 12
+
 # For one outcome, with everything else running.
-PATIENCE = 60
+PATIENCE = 120
 
 
 class Running:
@@ -32,6 +42,7 @@ class Running:
     def __init__(self, client, process):
         self.client, self.process = client, process
         self.waiting, self.numbers = {}, itertools.count()
+        self.ready, self.limit = asyncio.Event(), asyncio.Semaphore(AT_ONCE)
         self.reader = asyncio.create_task(self.read())
 
     @classmethod
@@ -49,28 +60,38 @@ class Running:
 
     async def read(self):
         try:
+            await self.process.stdout.readline()
+            self.ready.set()
             while line := await self.process.stdout.readline():
                 outcome = json.loads(line)
-                self.waiting.pop(outcome["id"]).set_result(outcome)
+                waiting = self.waiting.pop(outcome["id"])
+                if not waiting.done():
+                    waiting.set_result(outcome)
         finally:
+            self.ready.set()
             for waiting in self.waiting.values():
-                waiting.set_exception(AssertionError("the client ended early"))
+                if not waiting.done():
+                    waiting.set_exception(AssertionError("the client ended early"))
 
     async def ask(self, request):
-        assert not self.reader.done(), "the client ended early"
-        number = next(self.numbers)
-        waiting = self.waiting[number] = asyncio.get_running_loop().create_future()
-        self.process.stdin.write(json.dumps({"id": number, **request}).encode() + b"\n")
-        await self.process.stdin.drain()
-        return await asyncio.wait_for(waiting, PATIENCE)
+        # Importing takes longer than anything after it.
+        await self.ready.wait()
+        async with self.limit:
+            assert not self.reader.done(), "the client ended early"
+            number = next(self.numbers)
+            waiting = self.waiting[number] = asyncio.get_running_loop().create_future()
+            self.process.stdin.write(json.dumps({"id": number, **request}).encode() + b"\n")
+            await self.process.stdin.drain()
+            return await asyncio.wait_for(waiting, PATIENCE)
 
     async def end(self):
         self.process.stdin.close()
         try:
-            await asyncio.wait_for(self.process.wait(), 10)
+            await asyncio.wait_for(self.process.wait(), PATIENCE)
             await self.reader
         except TimeoutError:
             self.process.kill()
+            await self.process.wait()
             raise AssertionError("the client does not end") from None
 
 
@@ -123,22 +144,54 @@ async def retries(running, world, results):
             await results.of(f"{name} refused", counted(running, world, case, cases.HOSTED[api], 0, 403))
 
 
+async def signs_of_life(world, clients, api):
+    """While the upstream says nothing within a call, the client's stream does not stand still."""
+    client = next(client for client in clients if api in client.apis)
+    case = cases.Case(client, api, client.modes[0], True, "allow", "stall")
+    body = {"model": case.model + "-alive", "stream": True, "max_tokens": 9, "messages": [cases.NEXT]}
+    path = {"chat": "/chat/completions", "messages": "/v1/messages"}[api]
+    url = world.base(client.name, api, "scripted", through=True) + path
+    asked = urllib.request.Request(url, json.dumps(body).encode(), {"content-type": "application/json"})
+
+    def read():
+        with urllib.request.urlopen(asked, timeout=PATIENCE) as answer:
+            return answer.read().decode()
+
+    answer = await asyncio.to_thread(read)
+    sign = {"chat": ": keep-alive\n\n", "messages": "event: ping\n"}[api]
+    # The upstream's own ping is one of them.
+    assert answer.count(sign) > 3, f"{answer.count(sign)} signs of life in five seconds"
+
+
 async def family(client, modules, world, all_cases, results):
+    started = time.monotonic()
     running = await Running.start(client, modules)
     await asyncio.gather(*(results.of(c.name, one(running, world, c)) for c in all_cases if c.client is client))
     await retries(running, world, results)
     await results.of(f"{client.name} ends", running.end())
+    print(f"{client.name}: {time.monotonic() - started:.0f} s", flush=True)
 
 
-async def run(world, clients, modules):
+async def run(world, clients, modules, with_claude_code):
     results = Results()
     all_cases = list(cases.all_cases(clients, world.upstreams))
-    await asyncio.gather(*(family(client, modules, world, all_cases, results) for client in clients))
+    apis = {api for client in clients for api in client.apis}
+    parts = [results.of(f"signs of life {api}", signs_of_life(world, clients, api)) for api in sorted(apis)]
+    if with_claude_code:
+        parts.append(claude_code.run(world, modules, results))
+    parts += [family(client, modules, world, all_cases, results) for client in clients]
+    room = asyncio.Semaphore(PARTS)
+
+    async def in_turn(part):
+        async with room:
+            await part
+
+    await asyncio.gather(*map(in_turn, parts))
     return results
 
 
 def main():
-    names = [client.name for client in cases.CLIENTS]
+    names = [client.name for client in cases.CLIENTS] + [claude_code.NAME]
     options = argparse.ArgumentParser(description="The official SDKs against the proxy.")
     options.add_argument("--binary", type=pathlib.Path, required=True, help="holdpoint")
     options.add_argument("--upstream", type=pathlib.Path, required=True, help="the example scripted_upstream")
@@ -148,11 +201,12 @@ def main():
     if unknown := set(given.clients) - set(names):
         options.error(f"no client {', '.join(unknown)}; there are {', '.join(names)}")
     clients = [c for c in cases.CLIENTS if not given.clients or c.name in given.clients]
-    if not given.modules and any(c.javascript for c in clients):
+    with_claude_code = not given.clients or claude_code.NAME in given.clients
+    if not given.modules and (with_claude_code or any(c.javascript for c in clients)):
         options.error("clients in JavaScript need --modules")
-    apis = {client.name: client.apis for client in clients}
+    apis = {client.name: client.apis for client in clients} | {claude_code.NAME: ("messages",)}
     with rig.started(given.binary.resolve(), given.upstream.resolve(), given.modules, apis) as world:
-        results = asyncio.run(run(world, clients, given.modules))
+        results = asyncio.run(run(world, clients, given.modules, with_claude_code))
     print(f"{results.passed} passed, {results.failed} failed")
     sys.exit(1 if results.failed else 0)
 

@@ -8,8 +8,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use crate::support::client::{Client, ask, request};
-use crate::support::rig::Rig;
-use crate::support::upstream::{Step, Upstream, answer, chunk, json, send};
+use crate::support::rig::{OFF, Rig, config};
+use crate::support::upstream::{Gate, Step, Upstream, answer, chunk, json, send};
 
 fn gzip(plain: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::new(6));
@@ -52,38 +52,174 @@ async fn encoded_requests_are_judged_and_forwarded_plain() {
     }
 }
 
+/// The plain text of [`BROTLI`] and [`ZSTD`] in any encoding.
+fn encoded(encoding: &str) -> Vec<u8> {
+    let plain = b"{\"url\":\"x\"}";
+    match encoding {
+        "gzip" => gzip(plain),
+        "deflate" => zlib(plain),
+        "br" => BROTLI.to_vec(),
+        "zstd" => ZSTD.to_vec(),
+        "zstd, gzip" => gzip(ZSTD),
+        _ => plain.to_vec(),
+    }
+}
+
 #[tokio::test]
-async fn encoded_answers_come_back_plain() {
-    let plain = b"{\"note\":\"fine\"}";
+async fn encoded_answers_come_back_plain_errors_too() {
     let upstream = Upstream::start(move |request| {
-        let encoding = request.target().rsplit('/').next().unwrap().to_owned();
-        let body = match encoding.as_str() {
-            "gzip" => gzip(plain),
-            "deflate" => zlib(plain),
-            _ => plain.to_vec(),
-        };
+        let (status, encoding) = request.target().rsplit_once('/').unwrap();
+        let status = if status.ends_with("failing") { "418 No" } else { "200 OK" };
+        let encoding = encoding.replace("%2C%20", ", ");
+        let body = encoded(&encoding);
         let head = format!(
-            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-encoding: {encoding}\r\n\
+            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-encoding: {encoding}\r\n\
              etag: \"1\"\r\ndigest: sha-256=x\r\ncontent-length: {}\r\n\r\n",
             body.len()
         );
         vec![send(head), send(body)]
     })
     .await;
-    let rig = Rig::before(&upstream.url(), "").await;
-    for encoding in ["gzip", "deflate"] {
-        let target = format!("/shop/orders/{encoding}");
-        let answer = rig.ask(request("GET", &target, &[], "")).await;
-        assert_eq!((answer.status, &answer.body[..]), (200, &plain[..]));
-        for gone in ["content-encoding", "etag", "digest"] {
-            assert_eq!(answer.header(gone), None, "{gone}");
+    let routes = config(&upstream.url(), "").replace(
+        "{tool: send,",
+        "{tool: failing, method: GET, path: \"/failing/{order_id}\"}\n      - {tool: send,",
+    );
+    let rig = Rig::start(
+        &routes,
+        &OFF.replace("tools:", "tools:\n  - {tool: failing, effect: read}"),
+    )
+    .await;
+    for encoding in ["gzip", "deflate", "br", "zstd", "zstd%2C%20gzip"] {
+        for (path, status) in [("orders", 200), ("failing", 418)] {
+            let target = format!("/shop/{path}/{encoding}");
+            let answer = rig.ask(request("GET", &target, &[], "")).await;
+            assert_eq!(
+                (answer.status, answer.text()),
+                (status, "{\"url\":\"x\"}"),
+                "{target}"
+            );
+            assert_eq!(answer.header("content-length"), Some("11"));
+            for gone in ["content-encoding", "etag", "digest"] {
+                assert_eq!(answer.header(gone), None, "{gone}");
+            }
         }
     }
-    let refused = rig.ask(request("GET", "/shop/orders/lzw", &[], "")).await;
+    for unknown in ["lzw", "gzip%2C%20gzip%2C%20gzip"] {
+        let target = format!("/shop/orders/{unknown}");
+        let refused = rig.ask(request("GET", &target, &[], "")).await;
+        assert_eq!(
+            (refused.status, refused.code().as_str()),
+            (502, "upstream_invalid_response")
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_no_good_in_its_encoding_is_not_passed_on() {
+    let mut trailing = gzip(b"{}");
+    trailing.extend_from_slice(b"{\"smuggled\": 1}");
+    let whole = gzip(b"{\"a\": \"some text\"}");
+    let cut = whole[..whole.len() - 9].to_vec();
+    for (body, code) in [
+        (trailing, "upstream_invalid_response"),
+        (cut, "upstream_invalid_response"),
+        (b"{}".to_vec(), "upstream_invalid_response"),
+        (gzip(&vec![b' '; 5 << 20]), "upstream_too_large"),
+    ] {
+        let upstream = Upstream::start(move |_| {
+            let head =
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-encoding: gzip\r\n";
+            vec![
+                send(format!("{head}content-length: {}\r\n\r\n", body.len())),
+                send(&body),
+            ]
+        })
+        .await;
+        let rig = Rig::before(&upstream.url(), "").await;
+        let refused = rig.ask(request("GET", "/shop/orders/1", &[], "")).await;
+        assert_eq!((refused.status, refused.code().as_str()), (502, code));
+    }
+}
+
+#[tokio::test]
+async fn a_bomb_is_refused_long_before_the_limit() {
+    let upstream = Upstream::start(|_| json("{}")).await;
+    let rig = Rig::before(&upstream.url(), "").await;
+    let bomb = gzip(&vec![b' '; 5 << 20]);
+    for (encoding, body) in [("gzip", bomb.clone()), ("gzip, gzip", gzip(&bomb))] {
+        let headers = [("content-encoding", encoding)];
+        let refused = rig.ask(request("POST", "/shop/send", &headers, body)).await;
+        assert_eq!(
+            (refused.status, refused.code().as_str()),
+            (413, "body_expands")
+        );
+    }
+    assert!(upstream.received().is_empty());
+}
+
+#[tokio::test]
+async fn bodies_beyond_the_memory_wait_for_others_to_end() {
+    let gate = Gate::default();
+    let wait = gate.clone();
+    let upstream = Upstream::start(move |_| {
+        let mut steps = vec![Step::Wait(wait.clone())];
+        steps.extend(json("{}"));
+        steps
+    })
+    .await;
+    let limits = "limits: {request_body: 8KiB, response_body: 8KiB, memory: 16KiB}";
+    let rig = Rig::before(&upstream.url(), limits).await;
+    let body = format!("{{\"url\":\"{}\"}}", "x".repeat(7000));
+    let mut first = Vec::new();
+    for count in 1..=2 {
+        let mut client = Client::connect(rig.agents()).await;
+        client.send(request("POST", "/shop/send", &[], &body)).await;
+        while upstream.received().len() < count {
+            tokio::task::yield_now().await;
+        }
+        first.push(client);
+    }
+    let refused = rig.ask(request("POST", "/shop/send", &[], &body)).await;
     assert_eq!(
         (refused.status, refused.code().as_str()),
-        (502, "upstream_invalid_response")
+        (503, "memory_exhausted")
     );
+    assert_eq!(refused.header("x-should-retry"), Some("true"));
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    for mut client in first {
+        gate.open();
+        assert_eq!(client.answer().await.status, 200);
+    }
+    gate.open();
+    let again = rig.ask(request("POST", "/shop/send", &[], &body)).await;
+    assert_eq!(again.status, 200);
+}
+
+#[tokio::test]
+async fn an_answer_beyond_the_memory_is_dropped_and_says_so() {
+    let body = format!("{{\"a\":\"{}\"}}", "x".repeat(15 << 10));
+    let upstream = Upstream::start(move |_| json(&body)).await;
+    let limits = "limits: {request_body: 1KiB, response_body: 16KiB, memory: 17KiB}";
+    let rig = Rig::before(&upstream.url(), limits).await;
+    let ask = request("GET", "/shop/orders/1", &[], "");
+    assert_eq!(rig.ask(&ask).await.status, 200);
+    // An answer whose agent does not read on keeps its share.
+    let mut slow = Client::connect(rig.agents()).await;
+    let mut refused = None;
+    for _ in 0..20_000 {
+        slow.send(&ask).await;
+        let answer = rig.ask(&ask).await;
+        if answer.status != 200 {
+            refused = Some(answer);
+            break;
+        }
+    }
+    let refused = refused.unwrap();
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (502, "answer_not_held")
+    );
+    assert_eq!(refused.header("x-should-retry"), Some("false"));
 }
 
 #[tokio::test]
@@ -213,6 +349,58 @@ async fn an_expected_continue_is_given() {
     client.send("{}").await;
     assert_eq!(client.answer().await.status, 200);
     assert!(upstream.only().header("expect").is_empty());
+}
+
+#[tokio::test]
+async fn a_client_that_sends_too_slowly_is_cut() {
+    let upstream = Upstream::start(|_| json("{}")).await;
+    let limits = "timeouts: {request_head: 100ms, request_idle: 100ms}";
+    let rig = Rig::before(&upstream.url(), limits).await;
+    let head = "POST /shop/send HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
+    // A head that never ends, and a connection on which nothing comes.
+    for begun in [head, "", "\r\n"] {
+        let mut client = Client::connect(rig.agents()).await;
+        client.send(begun).await;
+        let rest = client.rest().await;
+        assert!(
+            rest.is_empty() || rest.starts_with("HTTP/1.1 408"),
+            "{rest}"
+        );
+    }
+    let mut client = Client::connect(rig.agents()).await;
+    client
+        .send(format!("{head}content-length: 20\r\n\r\n{{"))
+        .await;
+    let refused = client.answer().await;
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (408, "body_stalled")
+    );
+    // One that only drips.
+    let mut client = Client::connect(rig.agents()).await;
+    client
+        .send(format!("{head}content-length: 100000\r\n\r\n{{"))
+        .await;
+    let drip = async {
+        loop {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            client.send(" ").await;
+        }
+    };
+    let refused = async {
+        while !rig
+            .scrape()
+            .await
+            .contains("code=\"body_stalled\",route=\"shop\"} 2")
+        {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        () = refused => {}
+        () = drip => {}
+    }
+    assert!(upstream.received().is_empty());
 }
 
 #[tokio::test]

@@ -11,9 +11,11 @@
 mod bodies;
 mod docs;
 mod heads;
+mod http2;
 mod lifecycle;
 mod service;
 mod streams;
 #[path = "../support/mod.rs"]
 mod support;
+mod tls;
 mod tools;

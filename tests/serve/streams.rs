@@ -297,3 +297,123 @@ async fn a_stream_holds_its_place_until_it_ends() {
     assert_eq!(answer.status, 200);
     drop(client);
 }
+
+/// The bytes inside chunks.
+fn dechunked(mut raw: &str) -> String {
+    let mut body = String::new();
+    while let Some((size, rest)) = raw.split_once("\r\n") {
+        let size = usize::from_str_radix(size, 16).unwrap();
+        body.push_str(&rest[..size]);
+        raw = rest[size..].strip_prefix("\r\n").unwrap();
+    }
+    body
+}
+
+const SIGN: &str = ": keep-alive\n\n";
+
+#[tokio::test]
+async fn signs_of_life_come_between_whole_events_and_leave_them_as_they_are() {
+    for cut in [0, 12] {
+        let (gate, done) = (Gate::default(), Gate::default());
+        let (wait, last) = (gate.clone(), done.clone());
+        let upstream = Upstream::start(move |_| {
+            let second = text("two");
+            vec![
+                send(EVENTS),
+                chunk(text("one")),
+                // An event that has begun is not cut by a sign.
+                chunk(&second[..cut.max(1)]),
+                Step::Wait(wait.clone()),
+                chunk(&second[cut.max(1)..]),
+                chunk(call(0, "https://shop.example/")),
+                Step::Wait(wait.clone()),
+                chunk(end("tool_calls")),
+                chunk(""),
+                Step::Wait(last.clone()),
+            ]
+        })
+        .await;
+        let quiet = Rig::start(&config(&upstream.url(), ""), EGRESS).await;
+        let mut client = chat(&quiet).await;
+        client.head().await;
+        gate.open();
+        gate.open();
+        let expected = dechunked(&client.until("\r\n0\r\n\r\n").await);
+        done.open();
+
+        let more = "timeouts: {keep_alive: 20ms}";
+        let rig = Rig::start(&config(&upstream.url(), more), EGRESS).await;
+        let mut client = chat(&rig).await;
+        client.head().await;
+        let mut raw = String::new();
+        for _ in 0..2 {
+            for _ in 0..3 {
+                raw.push_str(&client.until(SIGN).await);
+            }
+            gate.open();
+        }
+        raw.push_str(&client.until("\r\n0\r\n\r\n").await);
+        let body = dechunked(&raw);
+        assert!(body.matches(SIGN).count() >= 6, "{body}");
+        for (before, _) in body.match_indices(SIGN) {
+            assert!(body[..before].ends_with("\n\n"), "{body}");
+        }
+        assert_eq!(body.replace(SIGN, ""), expected);
+        assert!(
+            body.ends_with("data: [DONE]\n\n"),
+            "nothing after the end: {body}"
+        );
+        // The connection goes on, with nothing in between.
+        done.open();
+        client.send(request("GET", "/shop/unknown", &[], "")).await;
+        assert_eq!(client.answer().await.status, 404);
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_slows_the_upstream() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    /// More than all socket buffers on the way together.
+    const BOUND: usize = 64 << 20;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let sent = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&sent);
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = [0; 4096];
+        let _ = stream.read(&mut request).await.unwrap();
+        stream.write_all(EVENTS.as_bytes()).await.unwrap();
+        let event = text(&"x".repeat(64 << 10));
+        let piece = format!("{:x}\r\n{event}\r\n", event.len());
+        while counter.load(Ordering::SeqCst) < 4 * BOUND {
+            if stream.write_all(piece.as_bytes()).await.is_err() {
+                return;
+            }
+            counter.fetch_add(piece.len(), Ordering::SeqCst);
+        }
+    });
+    let rig = Rig::before(&url, "").await;
+    let mut client = chat(&rig).await;
+    client.head().await;
+    // Until nothing moves any more: on a slow machine too early rather than too late.
+    let mut still = 0;
+    let mut seen = 0;
+    while still < 20 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let now = sent.load(Ordering::SeqCst);
+        still = if now == seen { still + 1 } else { 0 };
+        seen = now;
+    }
+    assert!(seen > 0 && seen < BOUND, "{seen}");
+    // It waits, and goes on with the client.
+    while sent.load(Ordering::SeqCst) <= seen {
+        client.until("\n\n").await;
+    }
+}

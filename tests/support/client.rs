@@ -104,6 +104,12 @@ impl Client {
         !self.fill().await && self.buffer.is_empty()
     }
 
+    /// Everything up to the end of the connection.
+    pub async fn rest(&mut self) -> String {
+        while self.fill().await {}
+        String::from_utf8(std::mem::take(&mut self.buffer)).unwrap()
+    }
+
     /// A whole or cut answer.
     pub async fn answer(&mut self) -> Answer {
         let head = self.head().await;

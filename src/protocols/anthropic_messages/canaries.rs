@@ -7,7 +7,7 @@ use crate::protocols::canary::Fate::{Judged, Passed, Refused};
 use crate::protocols::canary::ItemKind::{
     Definition, ProviderTool, ToolCall, ToolOutput, Unreadable,
 };
-use crate::protocols::canary::{Canary, Fate, HALVES, MARK, Sample};
+use crate::protocols::canary::{Canary, Fate, HALVES, MARK, Sample, TOOL};
 use crate::settings::Untrusted;
 use crate::unscanned::Unscanned::{
     Binary, ErrorBody, ModelText, NoItem, ProviderResult, Sealed, UserText,
@@ -138,18 +138,18 @@ fn echoes() -> Vec<Canary> {
             .canary("echoed result of a hosted MCP server", out),
         result("newcomer_tool_result", json!({"a": [MARK]}))
             .canary("echoed result of an unknown type", out),
-        echo(json!({"type": "mcp_tool_listing", "tools": [{"name": "t", "description": MARK}]}))
+        echo(json!({"type": "mcp_tool_listing", "tools": [{"name": TOOL, "description": MARK}]}))
             .canary("echoed list of an MCP server's tools", Judged(Definition)),
         echo(json!({"type": "text", "text": "x", "citations": [{"cited_text": MARK}]}))
             .canary("echoed citation", out),
         echo(json!({"type": "compaction", "content": MARK}))
             .canary("summary of the conversation", out),
         echo(json!({"type": "newcomer", "a": MARK})).canary("block of an unknown type", out),
-        echo(json!({"type": "tool_use", "id": "t1", "name": "t", "input": {"a": MARK}}))
+        echo(json!({"type": "tool_use", "id": "t1", "name": TOOL, "input": {"a": MARK}}))
             .canary("earlier call of the model", out),
         ask(&json!([{"role": "assistant", "content": [
             {"type": "thinking", "thinking": "t", "signature": "s"},
-            {"type": "tool_use", "id": "t1", "name": "t", "input": {"a": MARK}},
+            {"type": "tool_use", "id": "t1", "name": TOOL, "input": {"a": MARK}},
         ]}]))
         .canary("call of the model's latest turn, signed", Passed(UserText)),
         echo(json!({"type": "thinking", "thinking": MARK, "signature": "s"}))
@@ -198,17 +198,17 @@ fn tools() -> Vec<Canary> {
         block("system", json!({"type": "tool_addition", "tool": tool}))
     };
     vec![
-        tool(json!({"name": "t", "description": MARK, "input_schema": {}}))
+        tool(json!({"name": TOOL, "description": MARK, "input_schema": {}}))
             .canary("definition, description", Judged(Definition)),
-        tool(json!({"name": "t", "input_schema": schema}))
+        tool(json!({"name": TOOL, "input_schema": schema}))
             .canary("definition, schema", Judged(Definition)),
-        tool(json!({"name": "t", "input_schema": {}, "input_examples": [{"a": MARK}]}))
+        tool(json!({"name": TOOL, "input_schema": {}, "input_examples": [{"a": MARK}]}))
             .canary("definition, examples", Judged(Definition)),
         tool(json!({"type": "bash_20250124", "name": MARK}))
             .canary("definition of a tool that the client runs", Judged(Definition)),
-        tool(json!({"type": "mcp_toolset", "mcp_server_name": "h", "tools": [{"name": "t", "description": MARK}]}))
+        tool(json!({"type": "mcp_toolset", "mcp_server_name": "h", "tools": [{"name": TOOL, "description": MARK}]}))
             .canary("definition of a hosted MCP server's tool", Judged(Definition)),
-        added(json!({"name": "t", "description": MARK, "input_schema": {}}))
+        added(json!({"name": TOOL, "description": MARK, "input_schema": {}}))
             .canary("definition in a message", Judged(Definition)),
         tool(json!({"type": "web_search_20250305", "name": MARK}))
             .canary("tool of the provider", Judged(ProviderTool)),
@@ -285,13 +285,13 @@ fn calls() -> Vec<Canary> {
     ];
     let both_of = |kind: &str| {
         [
-            call(kind, "t", json!({"a": MARK})),
-            call(kind, "t", json!({})),
+            call(kind, TOOL, json!({"a": MARK})),
+            call(kind, TOOL, json!({})),
         ]
     };
     let signed = json!({"type": "redacted_thinking", "data": "x"});
     let odd = json!({"type": "tool_use", "id": "t1", "name": MARK, "input": "x"});
-    let new = json!({"type": "newcomer", "name": "t", "input": {"a": MARK}});
+    let new = json!({"type": "newcomer", "name": TOOL, "input": {"a": MARK}});
     [
         both("call", Judged(ToolCall), None, both_of("tool_use"), &pieces),
         both(

@@ -3,54 +3,39 @@
 use std::collections::HashSet;
 
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
-use http::{HeaderName, HeaderValue, StatusCode};
+use http::StatusCode;
 use serde_json::json;
 
 use super::read;
 use super::seal::{is_within, sealed};
 use crate::guard::Decision;
 use crate::item::Item;
-use crate::protocols::texts::{self, Found, Gone, Slot};
+use crate::protocols::edited::{self, Edited};
+use crate::protocols::texts::{self, Found, Gone};
 use crate::protocols::{Malformed, Refusal, Request, Written, note, unwritable};
 use crate::settings::Untrusted;
-use crate::verdict::{Reason, Ruling, Verdict};
-use crate::wire::json::{BODY_DEPTH, Document, Node};
+use crate::verdict::{Reason, Ruling};
+use crate::wire::json::Node;
 use crate::wire::splice::Splice;
 
 /// Writes the rulings into a request. What no ruling touches keeps its bytes.
 pub(super) fn write(
-    mut request: Request,
+    request: Request,
     decision: &Decision,
     rules: &Untrusted,
 ) -> Result<Written, Malformed> {
-    let allowed = |ruling: &Ruling| matches!(ruling.verdict, Verdict::Allow);
-    if decision.rulings.iter().all(allowed) {
-        return Ok(Written::Forward(request));
-    }
-    let document = request.json.take().ok_or_else(unwritable)?;
-    let root = document.root();
-    let found = read::found(root, rules)?;
-    if let Some(refusal) = refused(root, &found, &decision.rulings) {
-        return Ok(Written::Refuse(refusal));
-    }
-    let mut splice = Splice::new(&document);
-    let gone = texts::write(&mut splice, &found, &decision.rulings)?;
-    withdraw(&mut splice, root, &found, &decision.rulings, &gone)?;
-    let body = splice.finish();
-    request.json = Some(Document::read(body.clone(), BODY_DEPTH).map_err(|_| unwritable())?);
-    request.body = body;
-    Ok(Written::Forward(request))
-}
-
-/// The refusal of a request that cannot be sent without what was ruled against: a tool of the provider, or a part of a turn
-/// that the provider takes back only unchanged.
-fn refused(root: &Node, found: &[Found<'_>], rulings: &[Ruling]) -> Option<Refusal> {
-    let sealed = sealed(root);
-    found.iter().zip(rulings).find_map(|(item, ruling)| {
-        let finding = ruling.verdict.finding()?;
-        let stuck = matches!(item.slot, Slot::Whole) || is_within(item, found, &sealed);
-        stuck.then(|| Refusal::of(finding, None))
+    edited::write(request, decision, |document| {
+        let root = document.root();
+        let found = read::found(root, rules)?;
+        let sealed = sealed(root);
+        let is_stuck = |item: &Found<'_>| is_within(item, &found, &sealed);
+        if let Some(refusal) = edited::refused(&found, &decision.rulings, is_stuck) {
+            return Ok(Edited::Refused(refusal));
+        }
+        let mut splice = Splice::new(document);
+        let gone = texts::write(&mut splice, &found, &decision.rulings)?;
+        withdraw(&mut splice, root, &found, &decision.rulings, &gone)?;
+        Ok(Edited::Body(splice.finish()))
     })
 }
 
@@ -157,19 +142,8 @@ pub(super) fn said(text: &str) -> Vec<u8> {
 
 /// A refusal in the API's error shape.
 pub(super) fn refuse(refusal: &Refusal) -> http::Response<Bytes> {
-    let ticket = refusal.hold.as_ref().and_then(|hold| hold.ticket.as_ref());
-    let expires = refusal
-        .hold
-        .as_ref()
-        .and_then(|hold| hold.expires_at.as_ref());
-    let facts: Vec<String> = [
-        Some(format!("code: {}", refusal.code)),
-        ticket.map(|id| format!("ticket: {id}")),
-        expires.map(|at| format!("expires: {at}")),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    let code = format!("code: {}", refusal.code);
+    let facts = [vec![code], edited::facts(refusal)].concat();
     let message = format!("{} ({})", refusal.message, facts.join(", "));
     let kind = match refusal.status {
         StatusCode::UNAUTHORIZED => "authentication_error",
@@ -187,13 +161,5 @@ pub(super) fn refuse(refusal: &Refusal) -> http::Response<Bytes> {
         "error": { "type": kind, "message": message, "code": refusal.code },
         "request_id": null,
     });
-    let mut response = http::Response::new(Bytes::from(body.to_string()));
-    *response.status_mut() = refusal.status;
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    if !refusal.retry {
-        let name = HeaderName::from_static("x-should-retry");
-        headers.insert(name, HeaderValue::from_static("false"));
-    }
-    response
+    edited::refusal(refusal, &body)
 }

@@ -30,7 +30,7 @@ fn is_closed(block: &Node) -> bool {
 }
 
 /// Bytes of a request that must not be edited: the model's messages with signed reasoning in its latest turn, which reaches
-/// back over the answers of its tools to what the user said last, and signed summaries.
+/// back over the results of its tools to the user's last message without any, and signed summaries.
 pub(super) fn sealed(body: &Node) -> Vec<Range<usize>> {
     let messages = body.get("messages").map_or(&[][..], Node::elements);
     let mut sealed = Vec::new();
@@ -38,27 +38,24 @@ pub(super) fn sealed(body: &Node) -> Vec<Range<usize>> {
     let mut over = false;
     for message in messages.iter().rev() {
         let blocks = message.get("content").map_or(&[][..], Node::elements);
-        sealed.extend(
-            blocks
-                .iter()
-                .filter(|b| is_closed(b))
-                .map(|b| b.span.clone()),
-        );
-        if over {
-            continue;
-        }
-        if message.get("role").and_then(Node::as_str) == Some("assistant") {
-            in_turn = true;
-            if blocks.iter().any(is_signed) {
-                sealed.push(message.span.clone());
+        let closed = blocks.iter().filter(|block| is_closed(block));
+        sealed.extend(closed.map(|block| block.span.clone()));
+        match message.get("role").and_then(Node::as_str) {
+            Some("assistant") if !over => {
+                in_turn = true;
+                if blocks.iter().any(is_signed) {
+                    sealed.push(message.span.clone());
+                }
             }
-        } else {
-            let kind =
-                |block: &Node| block.get("type").and_then(Node::as_str) == Some("tool_result");
-            over = in_turn && (blocks.is_empty() || !blocks.iter().all(kind));
+            Some("user") if in_turn => over |= !blocks.iter().any(is_result),
+            _ => {}
         }
     }
     sealed
+}
+
+fn is_result(block: &Node) -> bool {
+    block.get("type").and_then(Node::as_str) == Some("tool_result")
 }
 
 /// Whether an edit of what was found would change sealed bytes.

@@ -372,7 +372,6 @@ impl ResponseReader for Reader {
                 let document = Document::read(data.into(), BODY_DEPTH).map_err(|error| {
                     invalid_response(format!("an event is not strict JSON: {error}"))
                 })?;
-                self.unjudged.extend(Unjudged::below(document.root(), &[]));
                 self.piece(Piece::new(event, document)?)
             }
             data => {

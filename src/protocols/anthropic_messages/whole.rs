@@ -67,7 +67,6 @@ impl ResponseReader for Reader {
             .iter()
             .map(|proposal| proposal.call.located(proposal.position, &self.reply))
             .collect();
-        self.unjudged = Unjudged::below(root, &judge);
         if judge.is_empty() {
             return Ok(Step {
                 send: vec![document.bytes().clone()],
@@ -114,12 +113,12 @@ impl ResponseReader for Reader {
         Ok(vec![splice.finish()])
     }
 
-    fn finish(&mut self) -> Result<Step, Malformed> {
-        Ok(Step::default())
-    }
-
     fn unjudged(&self) -> Unjudged {
         self.unjudged.clone()
+    }
+
+    fn finish(&mut self) -> Result<Step, Malformed> {
+        Ok(Step::default())
     }
 
     fn together(&self) -> Option<usize> {

@@ -25,6 +25,8 @@ pub(super) struct Places<'p> {
     pub(super) headers: Vec<(&'p str, &'p str)>,
     /// The body, where there is one.
     pub(super) body: Option<Body<'p>>,
+    /// Whether the tool takes files.
+    pub(super) files: bool,
 }
 
 /// A body that has arguments.
@@ -41,6 +43,22 @@ impl Body<'_> {
             Self::Json(_) => BodyKind::Json,
             Self::Form(_) => BodyKind::Form,
             Self::Multipart(_) => BodyKind::Multipart,
+        }
+    }
+
+    /// Whether a JSON argument has the form that a file's argument has: a ticket for one would be good for the other.
+    fn imitates_a_file(&self) -> bool {
+        let described = |node: &Node| {
+            let has = |key: &&str| node.get(key).is_some();
+            ["filename", "size", "sha256"].iter().all(has)
+        };
+        match self {
+            Self::Json(document) => document.root().members().iter().any(|member| {
+                let value = &member.value;
+                described(value) || value.elements().iter().any(described)
+            }),
+            Self::Form(_) => false,
+            Self::Multipart(arguments) => arguments.iter().any(|argument| argument.imitates),
         }
     }
 }
@@ -94,6 +112,14 @@ impl Gathered {
         for (name, value) in places.headers {
             gathered.add(name, Origin::Header, &quote(value), value.into())?;
         }
+        if places.files && places.body.as_ref().is_some_and(Body::imitates_a_file) {
+            return Err(Malformed {
+                code: "argument_ambiguous",
+                message: "A JSON argument looks like a file to those who approve it. Send the file itself; \
+                    a tool without files says `body: json` in the config."
+                    .to_owned(),
+            });
+        }
         match places.body {
             None => {}
             Some(Body::Json(document)) => gathered.members(document)?,
@@ -108,6 +134,7 @@ impl Gathered {
                     raw,
                     value,
                     exact,
+                    ..
                 } in arguments
                 {
                     gathered.exact &= exact;
@@ -284,6 +311,7 @@ mod tests {
             query: Some(query),
             headers: Vec::new(),
             body: document.as_ref().map(Body::Json),
+            files: true,
         };
         Gathered::gather(places).map_err(|malformed| malformed.code)
     }
@@ -322,6 +350,11 @@ mod tests {
             (vec![], "", Some(r#"{"ask": 1, "as\u212a": 2}"#)),
             (vec![], "", Some(r#"{"id": 1, "id\u0000": 2}"#)),
             (vec![], "order_id=1&orderId=2", None),
+            (
+                vec![],
+                "",
+                Some(r#"{"doc": [{"filename": "a", "size": 1, "sha256": "b"}]}"#),
+            ),
             (vec![], "order.id=1", Some(r#"{"order id": 2}"#)),
         ] {
             let refused = gather(&path, query, body).unwrap_err();

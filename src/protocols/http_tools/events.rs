@@ -94,8 +94,7 @@ impl Events {
                     if let (Slot::Text(..), Item::ToolOutput(output)) =
                         (&found.slot, &found.located.item)
                     {
-                        let field = self.field(&found.located.place.pointer);
-                        texts.push((field, output.text.to_string()));
+                        self.add(&mut texts, &found.located.place.pointer, &output.text);
                     }
                     judge.push(found.located);
                 }
@@ -131,12 +130,17 @@ impl Events {
         })
     }
 
-    /// The field that is followed; the many that an odd stream has share one.
-    fn field(&self, pointer: &str) -> String {
-        if self.tails.len() < FIELDS || self.tails.contains_key(pointer) {
-            pointer.to_owned()
+    /// Adds a text to its field. The many fields that an odd stream has share one, so that what is judged again stays small.
+    fn add(&self, texts: &mut Vec<(String, String)>, pointer: &str, text: &str) {
+        let known = self.tails.contains_key(pointer) || texts.iter().any(|(f, _)| f == pointer);
+        let field = if known || self.tails.len() + texts.len() < FIELDS {
+            pointer
         } else {
-            String::new()
+            ""
+        };
+        match texts.iter_mut().find(|(known, _)| known == field) {
+            Some((_, said)) => said.push_str(text),
+            None => texts.push((field.to_owned(), text.to_owned())),
         }
     }
 

@@ -77,6 +77,7 @@ impl HttpTools {
             query: parts.uri.query(),
             headers: header_arguments(template, &parts.headers)?,
             body: body(template, request)?,
+            files: template.bodies.contains(&BodyKind::Multipart),
         };
         Ok(Matched {
             template,
@@ -113,7 +114,9 @@ impl HttpTools {
         }
         let rebuilt = gathered.put_back(&path, stored)?;
         request.parts.uri = Uri::try_from(rebuilt.target).map_err(|_| unwritable())?;
-        request.parts.headers.extend(rebuilt.headers);
+        for (name, value) in rebuilt.headers {
+            request.parts.headers.insert(name, value);
+        }
         let Some(body) = rebuilt.body else {
             return Ok(());
         };

@@ -43,6 +43,8 @@ pub(super) struct Argument {
     pub(super) raw: Vec<u8>,
     pub(super) value: Value,
     pub(super) exact: bool,
+    /// Whether a JSON value has the form that a file's argument has.
+    pub(super) imitates: bool,
 }
 
 /// What a part's argument is.
@@ -68,6 +70,7 @@ pub(super) fn arguments(content_type: &str, body: &Bytes) -> Result<Vec<Argument
                 places.insert(part.name.clone(), arguments.len());
                 let name = part.name;
                 let argument = Argument {
+                    imitates: shape == Shape::Json && describes_a_file(&value),
                     name,
                     raw,
                     value,
@@ -98,6 +101,16 @@ pub(super) fn arguments(content_type: &str, body: &Bytes) -> Result<Vec<Argument
         argument
     });
     Ok(lists.collect())
+}
+
+fn describes_a_file(value: &Value) -> bool {
+    match value {
+        Value::Object(members) => ["filename", "size", "sha256"]
+            .iter()
+            .all(|key| members.contains_key(*key)),
+        Value::Array(values) => values.iter().any(describes_a_file),
+        _ => false,
+    }
 }
 
 /// Bytes of files that no text can be made of; nothing for a body that cannot be read.

@@ -156,6 +156,10 @@ fn has_text(node: &Node) -> bool {
 fn shape(result: &Node) -> Option<&'static str> {
     let said = |member: &&Member| &*member.key != "_meta";
     result.members().iter().find(said)?;
+    let action = result.get("action").and_then(Node::as_str);
+    if matches!(action, Some("decline" | "cancel")) && present(result, "content").is_none() {
+        return None;
+    }
     Some(match result {
         _ if result.get("action").is_some() => ELICITED,
         _ if result.get("roots").is_some() => ROOTS,

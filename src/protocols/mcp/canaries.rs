@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::headers::{SESSION, VERSION};
 use crate::protocols::canary::Fate::{Judged, Passed, Refused};
 use crate::protocols::canary::ItemKind::{Definition, ToolCall, ToolOutput};
-use crate::protocols::canary::{Canary, Fate, HALVES, MARK, Sample};
+use crate::protocols::canary::{Canary, Fate, HALVES, MARK, Sample, TOOL};
 use crate::unscanned::Unscanned::{Binary, NoItem};
 
 /// Methods that are judged under their own name, with where their content stands.
@@ -52,9 +52,9 @@ fn calls() -> Vec<Canary> {
     let call = |params: Value| post(&request("tools/call", &params));
     let arguments = json!({"a": {"b": [MARK]}});
     let mut all = vec![
-        call(json!({"name": "t", "arguments": arguments})).canary("call, arguments", Judged(ToolCall)),
+        call(json!({"name": TOOL, "arguments": arguments})).canary("call, arguments", Judged(ToolCall)),
         call(json!({"name": MARK})).canary("call, name", Judged(ToolCall)),
-        call(json!({"name": "t", "arguments": {}, "inputResponses": {"q": {"content": {"a": MARK}}}}))
+        call(json!({"name": TOOL, "arguments": {}, "inputResponses": {"q": {"content": {"a": MARK}}}}))
             .canary("call, answers of the user", Judged(ToolCall)),
         modern(),
     ];
@@ -97,29 +97,26 @@ fn calls() -> Vec<Canary> {
 /// A call of the stateless revision.
 fn modern() -> Canary {
     let params = json!({
-        "name": "t", "arguments": {"a": MARK},
+        "name": TOOL, "arguments": {"a": MARK},
         "_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"},
     });
     post(&request("tools/call", &params))
         .header(VERSION, "2026-07-28")
         .header(HeaderName::from_static("mcp-method"), "tools/call")
-        .header(HeaderName::from_static("mcp-name"), "t")
+        .header(HeaderName::from_static("mcp-name"), TOOL)
         .canary("call, stateless revision", Judged(ToolCall))
 }
 
-/// Answers to requests: what was asked, the content, the result.
-fn answered() -> Vec<(&'static str, Fate, Value, Value)> {
+/// An answer to a request: the content, what becomes of it, what was asked, the result.
+type Answered = (&'static str, Fate, Value, Value);
+
+/// Results of calls.
+fn called() -> Vec<Answered> {
     let (first, second) = HALVES;
-    let call = || request("tools/call", &json!({"name": "t", "arguments": {}}));
+    let call = || request("tools/call", &json!({"name": TOOL, "arguments": {}}));
     let content = |part: Value| json!({"content": [part]});
     let text = |text: &str| json!({"type": "text", "text": text});
     let coded = data_encoding::BASE64.encode(MARK.as_bytes());
-    let tool = |description: &str, hint: &str| {
-        let properties = json!({"a": {"type": "string", "default": hint}});
-        let schema = json!({"type": "object", "properties": properties});
-        json!({"tools": [{"name": "t", "description": description, "inputSchema": schema}]})
-    };
-    let list = |method: &str| request(method, &json!({}));
     let embedded = |key: &str, value: &str| json!({"type": "resource", "resource": {"uri": "u", "mimeType": "text/plain", key: value}});
     let link = json!({"type": "resource_link", "uri": "u", "name": "n", "description": MARK});
     let of_tools = [
@@ -162,18 +159,36 @@ fn answered() -> Vec<(&'static str, Fate, Value, Value)> {
         .collect();
     let image = json!({"type": "image", "mimeType": "image/png", "data": MARK});
     all.push(("result, picture", Passed(Binary), call(), content(image)));
-    all.push((
-        "definition, description",
-        Judged(Definition),
-        list("tools/list"),
-        tool(MARK, "x"),
-    ));
-    all.push((
-        "definition, schema",
-        Judged(Definition),
-        list("tools/list"),
-        tool("x", MARK),
-    ));
+    all
+}
+
+/// Definitions of tools.
+fn defined() -> [Answered; 2] {
+    let tool = |description: &str, hint: &str| {
+        let properties = json!({"a": {"type": "string", "default": hint}});
+        let schema = json!({"type": "object", "properties": properties});
+        json!({"tools": [{"name": TOOL, "description": description, "inputSchema": schema}]})
+    };
+    let list = || request("tools/list", &json!({}));
+    [
+        (
+            "definition, description",
+            Judged(Definition),
+            list(),
+            tool(MARK, "x"),
+        ),
+        (
+            "definition, schema",
+            Judged(Definition),
+            list(),
+            tool("x", MARK),
+        ),
+    ]
+}
+
+/// Everything else that a server is asked for.
+fn offered() -> Vec<Answered> {
+    let text = |text: &str| json!({"type": "text", "text": text});
     let lists = [
         (
             "resource, text",
@@ -216,7 +231,7 @@ fn answered() -> Vec<(&'static str, Fate, Value, Value)> {
             json!({"taskId": "x", "status": "working", "statusMessage": MARK}),
         ),
     ];
-    all.extend(lists.map(|(content, method, result)| {
+    let offered = lists.map(|(content, method, result)| {
         let params = json!({"uri": "u", "name": "n", "taskId": "x", "ref": {"name": "n"}});
         (
             content,
@@ -224,13 +239,14 @@ fn answered() -> Vec<(&'static str, Fate, Value, Value)> {
             request(method, &params),
             result,
         )
-    }));
-    all
+    });
+    offered.into()
 }
 
 fn results() -> Vec<Canary> {
     let mut all = Vec::new();
-    for (content, fate, asked, result) in answered() {
+    let answered = called().into_iter().chain(defined()).chain(offered());
+    for (content, fate, asked, result) in answered {
         let answer = json!({"jsonrpc": "2.0", "id": 1, "result": result}).to_string();
         let asked = post(&asked);
         all.push(asked.answered(answer.clone(), content, fate));
@@ -238,7 +254,7 @@ fn results() -> Vec<Canary> {
     }
     let asked = post(&request(
         "tools/call",
-        &json!({"name": "t", "arguments": {}}),
+        &json!({"name": TOOL, "arguments": {}}),
     ));
     let errors = [
         ("error, message", json!({"code": 1, "message": MARK})),
@@ -306,7 +322,7 @@ fn server_messages() -> Vec<Canary> {
     ];
     let call = post(&request(
         "tools/call",
-        &json!({"name": "t", "arguments": {}}),
+        &json!({"name": TOOL, "arguments": {}}),
     ));
     let stream = Sample::new(Method::GET, "/mcp")
         .header(header::ACCEPT, "text/event-stream")

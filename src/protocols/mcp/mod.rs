@@ -24,11 +24,11 @@ use render::Address;
 
 use super::canary::Canary;
 use super::strict::invalid_response;
-use super::{Malformed, Protocol, Refusal, Request, ResponseReader, Written, unwritable};
+use super::{Malformed, Protocol, Refusal, Request, ResponseReader, Unjudged, Written, unwritable};
 use crate::guard::{Decision, Receipt};
-use crate::item::{Located, RouteKind};
+use crate::item::{Item, Located, RouteKind};
 use crate::names::ToolName;
-use crate::settings::McpRoute;
+use crate::settings::{McpRoute, Wrapped};
 use crate::verdict::Verdict;
 use crate::wire::json::{BODY_DEPTH, Document};
 use crate::wire::media::{Media, media};
@@ -110,7 +110,7 @@ impl Mcp {
             self.conversations.close(&key);
         }
         if let Some(sent) = self.sent(request)?
-            && let Some((id, question)) = sent.question(request)
+            && let Some((id, question)) = sent.question(request, &self.route.wrapped)
         {
             let question = Question {
                 instead,
@@ -157,14 +157,22 @@ impl Mcp {
 }
 
 impl Sent<'_> {
-    fn question(&self, request: &Request) -> Option<(Arc<str>, Question)> {
+    fn question(&self, request: &Request, wrapped: &[Wrapped]) -> Option<(Arc<str>, Question)> {
         let Message::Request { id, method, .. } = self.message else {
             return None;
         };
         let tool = self.asked.as_ref().filter(|_| method == "tools/call");
+        let tool = tool.map(|asked| {
+            let carries = wrapped.iter().any(|rule| rule.tool.as_str() == asked.tool);
+            // The output is one of the tool whose call was judged.
+            match carries.then(|| asked.located(request, self.document, wrapped).item) {
+                Some(Item::ToolCall(call)) => call.tool,
+                _ => ToolName::from(asked.tool),
+            }
+        });
         let question = Question {
             method: method.into(),
-            tool: tool.map(|asked| ToolName::from(asked.tool)),
+            tool,
             modern: headers::modern(&request.parts.headers, &self.message),
             instead: None,
         };
@@ -250,7 +258,7 @@ impl Protocol for Mcp {
             .map_err(|_| invalid_response("the server's answer is not in UTF-8"))?;
         let way = self.way(request)?;
         let sent = self.sent(request)?;
-        let asked = sent.and_then(|sent| sent.question(request));
+        let asked = sent.and_then(|sent| sent.question(request, &self.route.wrapped));
         let body = match media {
             Media::Events => Body::Events,
             Media::Json if status.is_success() && asked.is_some() => Body::Message,
@@ -295,15 +303,20 @@ impl Protocol for Mcp {
         })
     }
 
+    fn canaries(&self) -> Vec<Canary> {
+        canaries::canaries()
+    }
+
+    /// All that is not about the exchange is part of a call.
+    fn unjudged(&self, _request: &Request, _items: &[Located]) -> Unjudged {
+        Unjudged::default()
+    }
+
     fn replayed(&self, request: &Request, receipt: Receipt) -> Receipt {
         match address(request) {
             Some(address) => render::replayed(receipt, &address),
             None => receipt,
         }
-    }
-
-    fn canaries(&self) -> Vec<Canary> {
-        canaries::canaries()
     }
 
     fn refuse(&self, refusal: &Refusal, to: Option<&Bytes>) -> http::Response<Bytes> {

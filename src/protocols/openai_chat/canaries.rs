@@ -6,9 +6,9 @@ use crate::protocols::canary::Fate::{Judged, Passed, Refused};
 use crate::protocols::canary::ItemKind::{
     Definition, ProviderTool, ToolCall, ToolOutput, Unreadable,
 };
-use crate::protocols::canary::{Canary, Fate, HALVES, MARK, Sample};
+use crate::protocols::canary::{Canary, Fate, HALVES, MARK, Sample, TOOL};
 use crate::settings::ModelRoute;
-use crate::unscanned::Unscanned::{ErrorBody, ModelText, NoItem, UserText};
+use crate::unscanned::Unscanned::{Binary, ErrorBody, ModelText, NoItem, UserText};
 
 const PATH: &str = "/v1/chat/completions";
 
@@ -16,7 +16,9 @@ const PATH: &str = "/v1/chat/completions";
 pub(super) fn canaries(route: &ModelRoute) -> Vec<Canary> {
     let mut all = outputs();
     all.extend(said(route));
+    all.extend(media(route));
     all.extend(definitions());
+    all.extend(provider());
     all.extend(answers());
     all.extend(
         ["/v1/completions", "/v1/embeddings", "/v1/responses"].map(|path| {
@@ -48,7 +50,7 @@ fn with(content: &'static str, fate: Fate, key: &str, value: Value) -> Canary {
 fn outputs() -> Vec<Canary> {
     let called = |body: Value| {
         let call =
-            json!({"id": "c1", "type": "function", "function": {"name": "t", "arguments": "{}"}});
+            json!({"id": "c1", "type": "function", "function": {"name": TOOL, "arguments": "{}"}});
         ask(&json!([
             {"role": "user", "content": "go"},
             {"role": "assistant", "content": null, "tool_calls": [call]},
@@ -64,7 +66,7 @@ fn outputs() -> Vec<Canary> {
             .canary("tool output, cut over parts", Judged(ToolOutput)),
         called(json!([{"type": "image_url", "image_url": {"url": MARK}}]))
             .canary("tool output, part of another type", Judged(ToolOutput)),
-        ask(&json!([{"role": "function", "name": "t", "content": MARK}]))
+        ask(&json!([{"role": "function", "name": TOOL, "content": MARK}]))
             .canary("output of a legacy function", Judged(ToolOutput)),
         ask(&json!([{"role": "newcomer", "content": MARK}]))
             .canary("message of an unknown role", Judged(ToolOutput)),
@@ -88,14 +90,16 @@ fn said(route: &ModelRoute) -> Vec<Canary> {
     let text = |role: &str, content: &'static str| {
         ask(&json!([{"role": role, "content": MARK}])).canary(content, fate(role))
     };
-    let call = json!({"id": "c1", "type": "function", "function": {"name": "t", "arguments": json!({"a": MARK}).to_string()}});
+    let call = json!({"id": "c1", "type": "function", "function": {"name": TOOL, "arguments": json!({"a": MARK}).to_string()}});
     let mut all = vec![
         text("user", "text of the user"),
         text("system", "text of the operator"),
         text("assistant", "earlier text of the model"),
         ask(&json!([{"role": "assistant", "content": null, "tool_calls": [call]}]))
             .canary("earlier call of the model", Judged(ToolOutput)),
-        ask(&json!([{"role": "assistant", "content": null, "function_call": {"name": "t", "arguments": MARK}}]))
+        ask(&json!([{"role": "assistant", "content": "x", "reasoning_content": MARK}]))
+            .canary("earlier reasoning of the model", fate("assistant")),
+        ask(&json!([{"role": "assistant", "content": null, "function_call": {"name": TOOL, "arguments": MARK}}]))
             .canary("earlier call of a legacy function", Judged(ToolOutput)),
         ask(&json!([{"role": "user", "content": [{"type": "newcomer", "words": MARK}]}]))
             .canary("part of an unknown type", Judged(ToolOutput)),
@@ -116,17 +120,62 @@ fn said(route: &ModelRoute) -> Vec<Canary> {
     all
 }
 
+/// Pictures and sounds of whom the route trusts, where there is anybody.
+fn media(route: &ModelRoute) -> Vec<Canary> {
+    let untrusted = |role: &&str| route.untrusted.roles.iter().any(|other| other == role);
+    let roles = ["user", "developer", "system"];
+    let Some(role) = roles.into_iter().find(|role| !untrusted(role)) else {
+        return Vec::new();
+    };
+    let said = |part: Value| ask(&json!([{"role": role, "content": [part]}]));
+    let url = format!("data:image/png;base64,{MARK}");
+    let image = json!({"type": "image_url", "image_url": {"url": url}});
+    let audio = json!({"type": "input_audio", "input_audio": {"format": "wav", "data": MARK}});
+    vec![
+        said(image).canary("picture", Passed(Binary)),
+        said(audio).canary("sound", Passed(Binary)),
+    ]
+}
+
+/// What the provider is asked to run by itself.
+fn provider() -> Vec<Canary> {
+    let run = Judged(ProviderTool);
+    let url = format!("https://{MARK}.example/");
+    vec![
+        with("web search", run, "web_search_options", json!({"x": MARK})),
+        with(
+            "tool of the provider",
+            run,
+            "tools",
+            json!([{"type": "web_search", "x": MARK}]),
+        ),
+        with(
+            "hosted MCP server",
+            run,
+            "tools",
+            json!([{"type": "mcp", "server_label": "s", "server_url": url}]),
+        ),
+        with("plugin", run, "plugins", json!([{"id": MARK}])),
+        with(
+            "data source",
+            run,
+            "data_sources",
+            json!([{"type": "x", "parameters": {"endpoint": url}}]),
+        ),
+    ]
+}
+
 fn definitions() -> Vec<Canary> {
     let function = |description: &str, hint: &str| {
         let properties = json!({"a": {"type": "string", "enum": [hint]}});
         json!({
-            "name": "t",
+            "name": TOOL,
             "description": description,
             "parameters": {"type": "object", "properties": properties},
         })
     };
     let tool = |function: Value| json!([{"type": "function", "function": function}]);
-    let custom = json!([{"type": "custom", "custom": {"name": "t", "description": MARK}}]);
+    let custom = json!([{"type": "custom", "custom": {"name": TOOL, "description": MARK}}]);
     vec![
         with(
             "definition, description",
@@ -182,13 +231,13 @@ fn calls() -> [(&'static str, Fate, Value, [Value; 2]); 5] {
         } else {
             form
         };
-        json!({"tool_calls": [{"index": 0, "id": "c1", "type": kind, form: {"name": "t", key: text}}]})
+        json!({"tool_calls": [{"index": 0, "id": "c1", "type": kind, form: {"name": TOOL, key: text}}]})
     };
     let rest = |form: &str, key: &str, text: &str| json!({"tool_calls": [{"index": 0, form: {key: text}}]});
     let whole = json!({"a": MARK}).to_string();
     let cut = [format!("{{\"a\": \"{first}"), format!("{second}\"}}")];
-    let legacy = |text: &str| json!({"function_call": {"name": "t", "arguments": text}});
-    let stray = json!({"newcomer": [{"name": "t", "arguments": {"a": MARK}}]});
+    let legacy = |text: &str| json!({"function_call": {"name": TOOL, "arguments": text}});
+    let stray = json!({"newcomer": [{"name": TOOL, "arguments": {"a": MARK}}]});
     let unreadable = json!({"tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": {"name": MARK, "arguments": "{"}}]});
     [
         (
@@ -274,6 +323,15 @@ fn answers() -> Vec<Canary> {
         "what a search has found",
         Passed(ModelText),
     ));
+    let stray = json!({"role": "assistant", "content": "x", "newcomer": [{"name": TOOL, "arguments": {"a": MARK}}]});
+    let content = "call in a member that nobody knows";
+    all.push(asked.answered(whole(&stray, "stop"), content, Judged(ToolCall)));
+    let events = [
+        ("", chunk(&stray, None)),
+        ("", chunk(&json!({}), Some("stop"))),
+        ("", "[DONE]".to_owned()),
+    ];
+    all.push(asked.streamed(&events, content, Judged(ToolCall)));
     let error = json!({"error": {"message": MARK, "type": "invalid_request_error"}}).to_string();
     all.push(asked.answer(
         400,

@@ -3,19 +3,17 @@
 use std::collections::HashSet;
 
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
-use http::{HeaderName, HeaderValue, StatusCode};
+use http::StatusCode;
 use serde_json::json;
 
 use super::read;
 use super::unwritable;
 use crate::guard::Decision;
 use crate::item::Item;
-use crate::protocols::texts::{self, Found, Slot};
-use crate::protocols::{Malformed, Refusal, Request, Written};
+use crate::protocols::edited::{self, Edited};
+use crate::protocols::{Malformed, Refusal, Request, Written, texts};
 use crate::settings::ModelRoute;
-use crate::verdict::{Ruling, Verdict};
-use crate::wire::json::{BODY_DEPTH, Document, Node};
+use crate::wire::json::{Document, Node};
 use crate::wire::splice::Splice;
 
 /// Members of a request that only make sense beside its tools.
@@ -26,27 +24,13 @@ const BESIDE: [(&str, &[&str]); 2] = [
 
 /// Writes the rulings into a request. What no ruling touches keeps its bytes.
 pub(super) fn write(
-    mut request: Request,
+    request: Request,
     decision: &Decision,
     route: &ModelRoute,
 ) -> Result<Written, Malformed> {
-    let allowed = |ruling: &Ruling| matches!(ruling.verdict, Verdict::Allow);
-    if decision.rulings.iter().all(allowed) {
-        return Ok(Written::Forward(request));
-    }
-    let document = request.json.take().ok_or_else(unwritable)?;
-    let body = match edited(&document, decision, route)? {
-        Edited::Body(body) => body,
-        Edited::Refused(refusal) => return Ok(Written::Refuse(refusal)),
-    };
-    request.json = Some(Document::read(body.clone(), BODY_DEPTH).map_err(|_| unwritable())?);
-    request.body = body;
-    Ok(Written::Forward(request))
-}
-
-enum Edited {
-    Body(Bytes),
-    Refused(Refusal),
+    edited::write(request, decision, |document| {
+        edited(document, decision, route)
+    })
 }
 
 fn edited(
@@ -55,7 +39,7 @@ fn edited(
     route: &ModelRoute,
 ) -> Result<Edited, Malformed> {
     let found = read::found(document.root(), route)?;
-    if let Some(refusal) = refused(&found, &decision.rulings) {
+    if let Some(refusal) = edited::refused(&found, &decision.rulings, |_| false) {
         return Ok(Edited::Refused(refusal));
     }
     let mut splice = Splice::new(document);
@@ -78,18 +62,6 @@ fn edited(
     }
     remove_tools(&mut splice, document.root(), &gone);
     Ok(Edited::Body(splice.finish()))
-}
-
-/// The refusal of a request for something that cannot be taken out of it: a tool that the provider would run.
-fn refused(found: &[Found<'_>], rulings: &[Ruling]) -> Option<Refusal> {
-    found.iter().zip(rulings).find_map(|(found, ruling)| {
-        let finding = ruling.verdict.finding()?;
-        let hold = match &ruling.verdict {
-            Verdict::Hold(hold) => Some(hold),
-            _ => None,
-        };
-        matches!(found.slot, Slot::Whole).then(|| Refusal::of(finding, hold))
-    })
 }
 
 fn remove_tools(splice: &mut Splice<'_>, root: &Node, gone: &[(&str, usize, &str)]) {
@@ -143,15 +115,12 @@ pub(super) fn names_calls(finish_reason: &str) -> bool {
 
 /// A refusal in the API's error shape.
 pub(super) fn refuse(refusal: &Refusal) -> http::Response<Bytes> {
-    let mut message = refusal.message.clone();
-    if let Some(hold) = &refusal.hold {
-        let ticket = hold.ticket.as_ref().map(|id| format!("ticket: {id}"));
-        let expires = hold.expires_at.as_ref().map(|at| format!("expires: {at}"));
-        let facts: Vec<_> = ticket.into_iter().chain(expires).collect();
-        if !facts.is_empty() {
-            message = format!("{message} ({})", facts.join(", "));
-        }
-    }
+    let facts = edited::facts(refusal);
+    let message = if facts.is_empty() {
+        refusal.message.clone()
+    } else {
+        format!("{} ({})", refusal.message, facts.join(", "))
+    };
     let kind = match refusal.status {
         _ if refusal.reason.is_some() => "policy_error",
         status if status.is_server_error() => "server_error",
@@ -161,13 +130,5 @@ pub(super) fn refuse(refusal: &Refusal) -> http::Response<Bytes> {
     let body = json!({ "error": {
         "message": message, "type": kind, "param": null, "code": refusal.code,
     }});
-    let mut response = http::Response::new(Bytes::from(body.to_string()));
-    *response.status_mut() = refusal.status;
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    if !refusal.retry {
-        let name = HeaderName::from_static("x-should-retry");
-        headers.insert(name, HeaderValue::from_static("false"));
-    }
-    response
+    edited::refusal(refusal, &body)
 }

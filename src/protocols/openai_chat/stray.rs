@@ -66,9 +66,10 @@ pub(super) fn none_in(object: &Node, known: &[&str]) -> Result<(), Malformed> {
             search(&member.value, "", &mut String::new(), &mut found);
         }
     }
-    match found.is_empty() {
-        true => Ok(()),
-        false => Err(invalid_response("a call stands where none can be")),
+    if found.is_empty() {
+        Ok(())
+    } else {
+        Err(invalid_response("a call stands where none can be"))
     }
 }
 

@@ -67,8 +67,8 @@ pub fn write<'d>(
                 }
             }
             (verdict, Slot::Arguments(node)) => {
-                let note = note::withheld(reason(verdict));
-                splice.replace_text(node, &json!({ "withheld": note }).to_string());
+                let words = note::withheld(reason(verdict));
+                splice.replace_text(node, &json!({ "withheld": words }).to_string());
             }
             (_, Slot::Element(list, index)) => gone.push(Gone {
                 list,

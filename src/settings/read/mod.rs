@@ -250,6 +250,7 @@ fn timeouts(field: &Field<'_>) -> Option<Timeouts> {
     let default = Timeouts::default();
     let mut fields = field.map()?;
     let connect = fields.optional_or("connect", default.connect, positive_duration);
+    let request_head = fields.optional_or("request_head", default.request_head, positive_duration);
     let request_idle = fields.optional_or("request_idle", default.request_idle, positive_duration);
     let first_byte = fields.optional_or("first_byte", default.first_byte, positive_duration);
     let idle = fields.optional_or("idle", default.idle, positive_duration);
@@ -257,6 +258,7 @@ fn timeouts(field: &Field<'_>) -> Option<Timeouts> {
     let drain = fields.optional_or("drain", default.drain, Field::duration);
     Some(Timeouts {
         connect: connect?,
+        request_head: request_head?,
         request_idle: request_idle?,
         first_byte: first_byte?,
         idle: idle?,

@@ -33,4 +33,5 @@ export function serve(run) {
     }
     process.stdout.write(`${JSON.stringify({ id: request.id, ...outcome })}\n`);
   });
+  process.stdout.write("ready\n");
 }

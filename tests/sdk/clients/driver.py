@@ -1,7 +1,7 @@
 """The loop that every Python client runs: requests come as lines of JSON on standard input, outcomes leave as lines.
 
 A request has `id`, `url`, `api`, `model`, `stream`, `messages`, `prompt`, `tools` (argument names by tool) and `extra`
-(members to add to the body). An outcome has the request's `id` and either `object`, what the client made of the answer,
+(members to add to the body). The first line out is `ready`. An outcome has the request's `id` and either `object`, what the client made of the answer,
 with `ran`, the tools that an agent ran, or `error`.
 """
 
@@ -10,7 +10,8 @@ import concurrent.futures
 import json
 import sys
 
-AT_ONCE = 32
+# More than the harness has under way.
+THREADS = 32
 
 
 def schema(keys):
@@ -31,18 +32,17 @@ def serve(run):
 
 
 async def loop(run):
-    asyncio.get_running_loop().set_default_executor(concurrent.futures.ThreadPoolExecutor(AT_ONCE + 1))
-    limit = asyncio.Semaphore(AT_ONCE)
+    asyncio.get_running_loop().set_default_executor(concurrent.futures.ThreadPoolExecutor(THREADS))
     tasks = set()
 
     async def one(request):
-        async with limit:
-            try:
-                outcome = await run(request)
-            except Exception as error:
-                outcome = {"error": described(error), "message": str(error)}
+        try:
+            outcome = await run(request)
+        except Exception as error:
+            outcome = {"error": described(error), "message": str(error)}
         print(json.dumps({"id": request["id"], **outcome}), flush=True)
 
+    print("ready", flush=True)
     while line := await asyncio.to_thread(sys.stdin.readline):
         task = asyncio.create_task(one(json.loads(line)))
         tasks.add(task)

@@ -25,10 +25,17 @@ def tool(name, keys, ran):
     return StructuredTool(name=name, description=name, args_schema=driver.schema(keys), coroutine=invoke)
 
 
+def blocks(content):
+    """Content in its long form, without the blocks' positions: a note takes one."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [{key: value for key, value in block.items() if key != "index"} for block in content]
+
+
 def shown(message):
     parts = {key: getattr(message, key) for key in PARTS if hasattr(message, key)}
     told = message.response_metadata
-    return {**parts, "reason": told.get("finish_reason") or told.get("stop_reason")}
+    return {**parts, "content": blocks(message.content), "reason": told.get("finish_reason") or told.get("stop_reason")}
 
 
 async def run(request):

@@ -65,6 +65,8 @@ pub(super) struct Finder<'d> {
     pub(super) texts: Texts<'d>,
     pub(super) coded: Vec<Coded<'d>>,
     pub(super) outcomes: Vec<Outcome<'d>>,
+    /// Bytes of base64 that no text can be made of.
+    pub(super) binary: usize,
     /// Which found item a string is, by where it stands.
     at: HashMap<usize, usize>,
 }
@@ -230,7 +232,10 @@ impl<'d> Finder<'d> {
         let text = match String::from_utf8(bytes) {
             Ok(text) => text,
             Err(binary) if is_text(part) => String::from_utf8_lossy(binary.as_bytes()).into_owned(),
-            Err(_) => return,
+            Err(_) => {
+                self.binary += node.span.len();
+                return;
+            }
         };
         if text.is_empty() {
             return;

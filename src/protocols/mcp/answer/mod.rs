@@ -18,6 +18,7 @@ use crate::protocols::strict::{invalid_response, misframed};
 use crate::protocols::{
     Event, Frame, Framing, Malformed, ResponseReader, Step, Unjudged, note, unwritable,
 };
+use crate::unscanned::Unscanned;
 use crate::verdict::Verdict;
 use crate::wire::json::{BODY_DEPTH, Document, Kind, Node};
 use crate::wire::sse::encode;
@@ -63,7 +64,8 @@ pub(super) struct Reader {
     opened: Option<Key>,
     /// Something has come.
     begun: bool,
-    unjudged: Unjudged,
+    /// Bytes so far that no text can be made of.
+    binary: usize,
 }
 
 /// A document with what its messages answer.
@@ -107,9 +109,12 @@ impl Content {
         Ok(finder)
     }
 
-    fn items(&self) -> Result<Vec<Located>, Malformed> {
-        let found = self.find()?.texts.finish("upstream_too_large")?;
-        Ok(found.into_iter().map(|found| found.located).collect())
+    /// The items, and how many bytes are binary.
+    fn items(&self) -> Result<(Vec<Located>, usize), Malformed> {
+        let finder = self.find()?;
+        let found = finder.texts.finish("upstream_too_large")?;
+        let items = found.into_iter().map(|found| found.located).collect();
+        Ok((items, finder.binary))
     }
 }
 
@@ -122,7 +127,7 @@ impl Reader {
             resumable: false,
             opened: None,
             begun: false,
-            unjudged: Unjudged::none(),
+            binary: 0,
         }
     }
 
@@ -175,9 +180,8 @@ impl Reader {
             document,
             questions,
         };
-        let judge = content.items()?;
-        let root = content.document.root();
-        self.unjudged.extend(Unjudged::below(root, &judge));
+        let (judge, binary) = content.items()?;
+        self.binary += binary;
         if judge.is_empty() {
             let send = vec![written(event, content.document.bytes().clone())?];
             return Ok(Step { send, judge });
@@ -342,7 +346,7 @@ impl ResponseReader for Reader {
     }
 
     fn unjudged(&self) -> Unjudged {
-        self.unjudged.clone()
+        Unjudged::of(Unscanned::Binary, self.binary)
     }
 
     fn is_endless(&self) -> bool {

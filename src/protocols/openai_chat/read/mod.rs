@@ -147,12 +147,12 @@ impl<'d> Finder<'d> {
             let id = call.get("id").and_then(Node::as_str);
             for (form, text) in [("function", "arguments"), ("custom", "input")] {
                 if let Some(body) = present(call, form) {
-                    self.call(id, body, text, format!("{pointer}/{form}"))?;
+                    self.call(id, body, text, &format!("{pointer}/{form}"))?;
                 }
             }
         }
         match present(message, "function_call") {
-            Some(body) => self.call(None, body, "arguments", format!("{pointer}/function_call")),
+            Some(body) => self.call(None, body, "arguments", &format!("{pointer}/function_call")),
             None => Ok(()),
         }
     }
@@ -162,9 +162,9 @@ impl<'d> Finder<'d> {
         id: Option<&'d str>,
         body: &'d Node,
         key: &str,
-        pointer: String,
+        pointer: &str,
     ) -> Result<(), Malformed> {
-        check(body, &pointer, &["name", key])?;
+        check(body, pointer, &["name", key])?;
         let node = present(body, key);
         let name = body.get("name").and_then(Node::as_str);
         let tool = name.map(|name| self.inner(name, node));

@@ -30,17 +30,25 @@ pub(super) const REPEATED: [&str; 7] = [
 /// Longest of them that is repeated, in bytes.
 const REPEATED_MAX: usize = 1024;
 
+/// Whether a choice has ended.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum End {
+    #[default]
+    Open,
+    Ended,
+    /// It had calls and none was released.
+    Emptied,
+}
+
 #[derive(Default)]
 pub(super) struct Choice {
     /// Some text of it has left.
     said: bool,
-    finished: bool,
+    end: End,
     /// Calls that were released, in any form.
-    pub released: usize,
+    released: usize,
     /// What became of those that were dropped where nobody expects calls: told when the choice ends.
     lost: Vec<Fate>,
-    /// It had calls and none was released.
-    pub emptied: bool,
     /// Its calls stand or fall together.
     pub sealed: bool,
     /// How chunks of it start, up to the delta.
@@ -78,7 +86,7 @@ impl Choice {
         let fragments = array(delta, "tool_calls")?;
         let strays = stray::find(index, delta);
         let calls = legacy.is_some() || !fragments.is_empty() || !strays.is_empty();
-        if self.finished && calls {
+        if self.end != End::Open && calls {
             return Err(invalid_response("a call comes after the end of its choice"));
         }
         let mut touched = None;
@@ -154,7 +162,9 @@ impl Choice {
 
     /// It has ended: its calls, in the order in which they will be ruled.
     pub fn ended(&mut self, index: u64, wrapped: &[Wrapped]) -> Vec<Located> {
-        self.finished = true;
+        if self.end == End::Open {
+            self.end = End::Ended;
+        }
         // `function_call` is last, as in a whole response.
         self.held
             .sort_by_key(|held| (held.call.form() == Form::Legacy, held.order));
@@ -183,6 +193,18 @@ impl Choice {
     pub fn note(&mut self, fates: &[Fate]) -> Option<String> {
         let lost = std::mem::take(&mut self.lost);
         notes(lost.iter().chain(fates))
+    }
+
+    /// Calls of it were dropped.
+    pub fn dropped(&mut self) {
+        if self.released == 0 {
+            self.end = End::Emptied;
+        }
+    }
+
+    /// Whether it had calls of which none was released.
+    pub fn is_emptied(&self) -> bool {
+        self.end == End::Emptied
     }
 
     /// The note in a chunk of its own.

@@ -178,7 +178,9 @@ impl Reader {
                 }
             }
             choice.release(&held, own, &self.rules.route.wrapped, &mut send)?;
-            choice.emptied |= dropped && choice.released == 0;
+            if dropped {
+                choice.dropped();
+            }
         }
         match &pending.document {
             Some(document) => send.extend(self.written(pending.event, document, &rulings)?),
@@ -253,7 +255,7 @@ impl Reader {
             }
             empty &= chunk::is_only(node, |key| gone.contains(&key));
             let reason = node.get("finish_reason");
-            if self.choices.get(&index).is_some_and(|c| c.emptied)
+            if self.choices.get(&index).is_some_and(Choice::is_emptied)
                 && let Some(reason) = reason.filter(|r| r.as_str().is_some_and(names_calls))
             {
                 splice.replace_text(reason, "stop");

@@ -1,0 +1,109 @@
+//! What a deployer wants to know before the first request: what of each route is guarded and by which layers, and what about
+//! the set-up is wrong or unusual. It asks nobody for anything: of an upstream it tries the connection alone.
+
+mod checks;
+mod show;
+
+use serde::Serialize;
+pub use show::{json, text};
+
+use crate::coverage::{self, Cell, Look};
+use crate::policy::{self, Policy};
+use crate::protocols::canary::Fate;
+use crate::settings::{self, Settings};
+
+/// How bad something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// As it should be.
+    Ok,
+    /// Worth knowing.
+    Note,
+    /// It runs, but perhaps not as meant.
+    Warning,
+    /// It does not run, or does not guard.
+    Problem,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// How bad it is.
+    pub level: Level,
+    /// What it is about: `policy`, `coverage`, `layers`, `tools`, `listeners`, `stores`, `tickets`, `upstreams`.
+    pub about: &'static str,
+    /// What was found: no secret, no text of a message.
+    pub message: String,
+    /// What to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub help: Option<String>,
+}
+
+/// One kind of content, and who looks at it under the policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// What becomes of it.
+    pub cell: Cell,
+    /// The layers that look at it; none for what is not judged.
+    pub looks: Vec<Look>,
+}
+
+/// All of it.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// What of each route is scanned, judged, passed unscanned, refused.
+    pub rows: Vec<Row>,
+    /// What else was looked at.
+    pub checks: Vec<Check>,
+}
+
+impl Report {
+    /// How many checks are of this level.
+    pub fn count(&self, level: Level) -> usize {
+        let checks = self.checks.iter();
+        checks.filter(|check| check.level == level).count()
+    }
+}
+
+/// Looks at everything. `offline`: upstreams are not tried.
+pub async fn examine(config: &settings::Checked, policy: policy::Checked, offline: bool) -> Report {
+    let settings = &config.settings;
+    let mut report = Report::default();
+    matrix(settings, &policy.policy, &mut report);
+    checks::layers(&policy.policy, &mut report.checks);
+    checks::tools(settings, &policy.policy, &mut report.checks);
+    checks::listeners(settings, &mut report.checks);
+    let warnings = [&config.warnings, &policy.warnings];
+    for problem in warnings.into_iter().flat_map(|problems| &problems.0) {
+        report.checks.push(checks::told("policy", problem));
+    }
+    checks::stores(settings, policy, &mut report.checks);
+    if !offline {
+        checks::upstreams(settings, &mut report.checks).await;
+    }
+    report
+}
+
+fn matrix(settings: &Settings, policy: &Policy, report: &mut Report) {
+    let cells = match coverage::prove(settings) {
+        Ok(cells) => cells,
+        Err(problems) => {
+            let told = |problem| checks::told("coverage", problem);
+            report.checks.extend(problems.0.iter().map(told));
+            return;
+        }
+    };
+    for cell in cells {
+        let looks = match cell.fate {
+            Fate::Judged(kind) => coverage::looks(policy, kind),
+            Fate::Passed(_) | Fate::Refused(_) => Vec::new(),
+        };
+        let row = Row { cell, looks };
+        // Each tool of an HTTP route has the same.
+        if !report.rows.contains(&row) {
+            report.rows.push(row);
+        }
+    }
+    checks::coverage(&report.rows, &mut report.checks);
+}

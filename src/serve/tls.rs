@@ -1,0 +1,65 @@
+//! TLS at the agents' listener.
+
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::server::WebPkiClientVerifier;
+use tokio_rustls::TlsAcceptor;
+
+use crate::settings::ListenTls;
+use crate::source::{Problem, Problems};
+use crate::wire::pem;
+
+/// HTTP/2's name in ALPN (RFC 9113 section 3.1).
+pub(super) const HTTP2: &[u8] = b"h2";
+const HTTP1: &[u8] = b"http/1.1";
+
+/// Reads the files.
+///
+/// # Errors
+/// Every file that is missing or holds the wrong thing, and a key that does not belong to the certificate.
+pub(super) fn acceptor(files: &ListenTls) -> Result<TlsAcceptor, Problems> {
+    let certificates = pem::certificates(&files.certificate)
+        .map_err(|error| problem("certificate", &error, "write the certificate chain in PEM"));
+    let key = pem::private_key(&files.key)
+        .map_err(|error| problem("key", &error, "write the unencrypted private key in PEM"));
+    let authorities = files.client_ca.as_deref().map(|path| {
+        pem::authorities(path)
+            .map_err(|error| problem("client_ca", &error, "write the authorities in PEM"))
+    });
+    let (certificates, key, authorities) = match (certificates, key, authorities.transpose()) {
+        (Ok(certificates), Ok(key), Ok(authorities)) => (certificates, key, authorities),
+        (a, b, c) => {
+            let problems = [a.err(), b.err(), c.err()];
+            return Err(Problems(problems.into_iter().flatten().collect()));
+        }
+    };
+    let provider = Arc::new(default_provider());
+    let unusable = |error: &dyn std::fmt::Display| {
+        let help = "check that `key` is the private key of the first certificate";
+        Problems::from(problem("certificate", error, help))
+    };
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| unusable(&error))?;
+    let builder = match authorities {
+        None => builder.with_no_client_auth(),
+        Some(roots) => {
+            let roots = Arc::new(roots);
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider)
+                .build()
+                .map_err(|error| unusable(&error))?;
+            builder.with_client_cert_verifier(verifier)
+        }
+    };
+    let mut config = builder
+        .with_single_cert(certificates, key)
+        .map_err(|error| unusable(&error))?;
+    config.alpn_protocols = vec![HTTP2.to_vec(), HTTP1.to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+fn problem(key: &str, error: &dyn std::fmt::Display, help: &str) -> Problem {
+    Problem::new(format!("`listen.tls.{key}`: {error}")).help(help)
+}
