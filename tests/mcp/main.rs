@@ -13,6 +13,7 @@ mod driver;
 mod live;
 mod parity;
 mod requests;
+mod rmcp;
 #[expect(dead_code, reason = "other test crates use the rest")]
 #[path = "../support/mod.rs"]
 mod support;

@@ -112,13 +112,13 @@ impl Wrapped {
     /// A line of standard error that has this in it.
     pub fn hears(&mut self, what: &str) -> String {
         let mut seen = Vec::new();
-        loop {
-            match self.errors.recv_timeout(PATIENCE) {
-                Ok(line) if line.contains(what) => return line,
-                Ok(line) => seen.push(line),
-                Err(error) => panic!("no `{what}` in {seen:#?}: {error}"),
+        while let Ok(line) = self.errors.recv_timeout(PATIENCE) {
+            if line.contains(what) {
+                return line;
             }
+            seen.push(line);
         }
+        panic!("no `{what}` in {seen:#?}");
     }
 
     pub fn signal(&self, name: &str) {
