@@ -13,6 +13,7 @@
 mod adapter;
 mod driver;
 mod faults;
+mod hidden;
 mod live;
 mod parity;
 mod requests;

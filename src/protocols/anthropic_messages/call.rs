@@ -41,7 +41,17 @@ const READ: [&str; 7] = [
 ];
 
 /// What a call of an unknown type could have its arguments under.
-const ARGUMENTS: [&str; 4] = ["input", "arguments", "action", "args"];
+const ARGUMENTS: [&str; 6] = [
+    "input",
+    "arguments",
+    "action",
+    "args",
+    "parameters",
+    "params",
+];
+
+/// What a call of an unknown type could have its name under.
+const NAMES: [&str; 5] = ["name", "tool_name", "function_name", "tool", "function"];
 
 /// Reads what a block is.
 pub(super) fn kind(block: &Node) -> Result<BlockKind, Malformed> {
@@ -61,7 +71,7 @@ pub(super) fn kind(block: &Node) -> Result<BlockKind, Malformed> {
             BlockKind::Inert
         }
         kind if kind.ends_with("_tool_result") => BlockKind::Inert,
-        _ if is_like_call(block) || has_call(block) => BlockKind::Call,
+        _ if is_like_call(block) || has_call(block) || is_named(block) => BlockKind::Call,
         _ => BlockKind::Inert,
     })
 }
@@ -71,6 +81,25 @@ fn is_like_call(node: &Node) -> bool {
     ARGUMENTS
         .into_iter()
         .any(|key| present(node, key).is_some())
+}
+
+/// Whether a block of an unknown type could be a call whose arguments are still to come: it has a name, and no text.
+fn is_named(block: &Node) -> bool {
+    let is_text = ["text", "content"].into_iter().any(|key| {
+        present(block, key)
+            .is_some_and(|node| matches!(node.kind, Kind::String(_) | Kind::Array(_)))
+    });
+    !is_text && NAMES.into_iter().any(|key| present(block, key).is_some())
+}
+
+/// Whether a delta of an unknown type could bring a part of a call: its name, or arguments, at any depth.
+pub(super) fn has_part_of_call(delta: &Node) -> bool {
+    let is_part =
+        |key: &str| key == "partial_json" || NAMES.contains(&key) || ARGUMENTS.contains(&key);
+    delta.elements().iter().any(has_part_of_call)
+        || delta.members().iter().any(|member| {
+            is_part(&member.key) && !member.value.is_null() || has_part_of_call(&member.value)
+        })
 }
 
 /// Whether anything below this node could be taken for a call.

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::call::{BlockKind, has_call};
+use super::call::{BlockKind, has_call, has_part_of_call};
 use crate::protocols::object::Object;
 use crate::protocols::passed::{encoded, passed};
 use crate::protocols::strict::{exact_keys, invalid_response, must_be_object, present};
@@ -117,9 +117,7 @@ pub(super) fn delta_fits(kind: BlockKind, delta: &Node) -> Result<(), Malformed>
         "text_delta" | "citations_delta" => kind == BlockKind::Text,
         "thinking_delta" | "signature_delta" => kind == BlockKind::Thinking,
         "compaction_delta" => kind == BlockKind::Compaction,
-        _ => {
-            kind != BlockKind::Call && present(delta, "partial_json").is_none() && !has_call(delta)
-        }
+        _ => kind != BlockKind::Call && !has_part_of_call(delta) && !has_call(delta),
     };
     if fits {
         Ok(())

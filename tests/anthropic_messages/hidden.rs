@@ -1,0 +1,83 @@
+//! Calls where the API has none: in blocks and deltas of unknown types.
+
+use holdpoint::item::Item;
+use holdpoint::protocols::Malformed;
+use serde_json::{Value, json};
+
+use crate::driver::{EVENTS, JSON, Outcome, adapter, decision, respond};
+use crate::responses::allow;
+use crate::streams::stream;
+
+/// The answer with this block, whole.
+fn whole(block: &Value) -> Result<Outcome, Malformed> {
+    let body = json!({"id": "msg_1", "type": "message", "role": "assistant", "content": [block], "stop_reason": "tool_use"});
+    respond(&adapter(), JSON, &[body.to_string().into()], &|items| {
+        decision(items, &allow)
+    })
+}
+
+/// The answer with this block, as a stream.
+fn live(block: &Value, deltas: &[Value]) -> Result<Outcome, Malformed> {
+    let mut events =
+        vec![json!({"type": "content_block_start", "index": 0, "content_block": block})];
+    for delta in deltas {
+        events.push(json!({"type": "content_block_delta", "index": 0, "delta": delta}));
+    }
+    events.push(json!({"type": "content_block_stop", "index": 0}));
+    let events = events.iter().map(Value::to_string).collect();
+    respond(&adapter(), EVENTS, &stream(&[events]), &|items| {
+        decision(items, &allow)
+    })
+}
+
+/// Whether the one item of an answer is a call that nobody can read.
+fn is_unreadable(outcome: &Outcome) -> bool {
+    matches!(&*outcome.judged, [located] if matches!(located.item, Item::Unreadable(_)))
+}
+
+#[test]
+fn a_named_block_of_an_unknown_type_is_a_call_before_its_arguments_come() {
+    for name in ["name", "tool_name", "function_name", "tool", "function"] {
+        let named = json!({"type": "custom_tool_use", "id": "t", name: "evil"});
+        for outcome in [whole(&named), live(&named, &[])] {
+            let outcome = outcome.unwrap();
+            assert!(is_unreadable(&outcome), "{name}");
+            assert!(!outcome.text().contains("custom_tool_use"), "{name}");
+        }
+        let deltas = [json!({"type": "args_delta", "anything": "{\"a\":1}"})];
+        let malformed = live(&named, &deltas).unwrap_err();
+        assert_eq!(malformed.code, "upstream_invalid_response", "{name}");
+    }
+    let text = json!({"type": "newcomer", "name": "x", "text": "words"});
+    for outcome in [whole(&text), live(&text, &[])] {
+        let outcome = outcome.unwrap();
+        assert!(outcome.judged.is_empty() && outcome.text().contains("newcomer"));
+    }
+}
+
+#[test]
+fn a_delta_of_an_unknown_type_brings_no_part_of_a_call() {
+    let odd = |part: Value| {
+        let block = json!({"type": "newcomer", "id": "t"});
+        let mut delta = part;
+        delta["type"] = "newcomer_delta".into();
+        live(&block, &[delta])
+    };
+    for part in [
+        json!({"name": "evil"}),
+        json!({"tool_name": "evil"}),
+        json!({"arguments": "{\"a\":1}"}),
+        json!({"args": {}}),
+        json!({"input": "{"}),
+        json!({"action": {"a": 1}}),
+        json!({"parameters": {"a": 1}}),
+        json!({"partial_json": "{}"}),
+        json!({"more": [{"arguments": "{}"}]}),
+    ] {
+        let malformed = odd(part.clone()).unwrap_err();
+        assert_eq!(malformed.code, "upstream_invalid_response", "{part}");
+    }
+    for part in [json!({"words": "x"}), json!({"arguments": null})] {
+        assert!(odd(part).unwrap().text().contains("newcomer_delta"));
+    }
+}
