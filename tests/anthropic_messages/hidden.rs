@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::driver::{EVENTS, JSON, Outcome, adapter, decision, respond};
 use crate::responses::allow;
-use crate::streams::stream;
+use crate::streams::{START, stream};
 
 /// The answer with this block, whole.
 fn whole(block: &Value) -> Result<Outcome, Malformed> {
@@ -79,5 +79,68 @@ fn a_delta_of_an_unknown_type_brings_no_part_of_a_call() {
     }
     for part in [json!({"words": "x"}), json!({"arguments": null})] {
         assert!(odd(part).unwrap().text().contains("newcomer_delta"));
+    }
+}
+
+#[test]
+fn an_error_is_nothing_but_an_error() {
+    let call = json!({"type": "tool_use", "id": "t", "name": "evil", "input": {"a": 1}});
+    let start = json!({"type": "content_block_start", "index": 0, "content_block": call});
+    for (name, data) in [
+        ("error", start.to_string()),
+        (
+            "error",
+            json!({"type": "message_start", "message": {"content": []}}).to_string(),
+        ),
+        ("error", json!({"type": 7}).to_string()),
+        (
+            "error",
+            json!({"type": "error", "content_block": call}).to_string(),
+        ),
+        ("error", json!({"content_block": call}).to_string()),
+        (
+            "error",
+            json!({"type": "error", "error": {"message": "x", "more": [call]}}).to_string(),
+        ),
+        ("error", json!([start]).to_string()),
+        (
+            "error",
+            r#"{"type":"error","type":"content_block_start"}"#.to_owned(),
+        ),
+        (
+            "error",
+            r#"{"type":"error","Type":"content_block_start"}"#.to_owned(),
+        ),
+        ("error", "{\"type\":\"content_block_start\",}".to_owned()),
+        (
+            "",
+            json!({"type": "error", "content_block": call}).to_string(),
+        ),
+    ] {
+        let name = if name.is_empty() {
+            String::new()
+        } else {
+            format!("event: {name}\n")
+        };
+        let pieces = [
+            format!("event: message_start\ndata: {START}\n\n").into(),
+            format!("{name}data: {data}\n\n").into(),
+        ];
+        let refused = respond(&adapter(), EVENTS, &pieces, &|items| {
+            decision(items, &allow)
+        });
+        assert_eq!(
+            refused.unwrap_err().code,
+            "upstream_invalid_response",
+            "{data}"
+        );
+    }
+    let plain = json!({"error": {"type": "overloaded_error", "message": "{x}"}}).to_string();
+    for data in [&*plain, "", "null", "too busy"] {
+        let pieces = [format!("event: error\ndata: {data}\n\n").into()];
+        let sent = respond(&adapter(), EVENTS, &pieces, &|items| {
+            decision(items, &allow)
+        });
+        assert!(sent.unwrap().text().contains(data), "{data}");
     }
 }

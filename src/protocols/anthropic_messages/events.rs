@@ -7,7 +7,7 @@ use crate::protocols::object::Object;
 use crate::protocols::passed::{encoded, passed};
 use crate::protocols::strict::{exact_keys, invalid_response, must_be_object, present};
 use crate::protocols::{Event, Malformed, Step, unwritable};
-use crate::wire::json::{Document, Node};
+use crate::wire::json::{BODY_DEPTH, Document, Node};
 use crate::wire::splice::{Splice, quote};
 
 /// Keys that an event is read by.
@@ -101,6 +101,24 @@ impl Piece {
         let span = node.span.clone();
         self.with(|splice| splice.replace_span(span, index))
     }
+}
+
+/// Refuses the data of an error that some clients, which go by the type in it, read as another event.
+pub(super) fn is_error(data: &str) -> Result<(), Malformed> {
+    // Words of a server that is about to fail: no reader finds an object in them.
+    if !data.contains('{') {
+        return Ok(());
+    }
+    let document = Document::read(data.to_owned().into(), BODY_DEPTH)
+        .map_err(|error| invalid_response(format!("an error is not strict JSON: {error}")))?;
+    let root = document.root();
+    must_be_object(root)?;
+    exact_keys(root, &READ)?;
+    let is_other = present(root, "type").is_some_and(|kind| kind.as_str() != Some("error"));
+    if is_other || has_call(root) {
+        return Err(invalid_response("an error holds another event"));
+    }
+    Ok(())
 }
 
 /// Refuses a delta that its block cannot have: clients differ in what they make of it.

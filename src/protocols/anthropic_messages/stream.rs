@@ -119,6 +119,7 @@ impl Reader {
 
     /// An error ends the stream; what is held is dropped.
     fn failed(&mut self, event: Event) -> Result<Step, Malformed> {
+        events::is_error(event.data.as_deref().unwrap_or_default())?;
         self.phase = Phase::Over;
         self.open = None;
         self.held.clear();
