@@ -144,3 +144,67 @@ fn an_error_is_nothing_but_an_error() {
         assert!(sent.unwrap().text().contains(data), "{data}");
     }
 }
+
+#[test]
+fn a_call_in_another_members_shadow_makes_both_unreadable() {
+    let call = json!({"name": "send_email", "input": {"to": "x"}});
+    for (key, value) in [
+        ("extra", call.clone()),
+        ("extra", json!([{"deep": call}])),
+        ("extra", json!({"type": "tool_use", "id": "u"})),
+        (
+            "caller",
+            json!({"type": "direct", "name": "send_email", "args": {}}),
+        ),
+        ("function", json!({"name": "send_email", "arguments": "{}"})),
+        ("function", json!("send_email")),
+        ("tool_name", json!("send_email")),
+        ("arguments", json!("{}")),
+        ("args", json!({"to": "x"})),
+        ("parameters", json!({"to": "x"})),
+    ] {
+        for kind in ["tool_use", "custom_tool_use"] {
+            let mut block = json!({"type": kind, "id": "t", "name": "look", "input": {"a": 1}});
+            block[key] = value.clone();
+            for outcome in [whole(&block), live(&block, &[])] {
+                let outcome = outcome.unwrap();
+                assert!(is_unreadable(&outcome), "{block}");
+                assert!(!outcome.text().contains("look"), "{block}");
+            }
+        }
+    }
+    // What a client may see beside a call, and what the arguments hold, is no second call.
+    let block = json!({"type": "tool_use", "id": "t", "name": "look", "input": call, "caller": {"type": "direct"}});
+    for outcome in [whole(&block), live(&block, &[])] {
+        let outcome = outcome.unwrap();
+        assert!(!is_unreadable(&outcome) && outcome.text().contains("look"));
+    }
+}
+
+#[test]
+fn a_call_beside_the_blocks_is_not_passed_on() {
+    let call = json!({"type": "tool_use", "id": "t", "name": "evil", "input": {}});
+    let body = json!({"type": "message", "content": [], "more": {"calls": [call]}}).to_string();
+    let sent = respond(&adapter(), JSON, &[body.into()], &|items| {
+        decision(items, &allow)
+    });
+    assert_eq!(sent.unwrap_err().code, "upstream_invalid_response");
+    let text = json!({"type": "text", "text": ""});
+    for event in [
+        json!({"type": "ping", "more": call}),
+        json!({"type": "message_start", "message": {"content": [], "more": [call]}}),
+        json!({"type": "content_block_start", "index": 0, "content_block": text, "more": call}),
+        json!({"type": "content_block_stop", "index": 0, "name": "evil", "arguments": "{}"}),
+        json!({"type": "message_stop", "content_block": call}),
+    ] {
+        let pieces = [format!("data: {event}\n\n").into()];
+        let sent = respond(&adapter(), EVENTS, &pieces, &|items| {
+            decision(items, &allow)
+        });
+        let malformed = sent.unwrap_err();
+        assert!(
+            malformed.message.contains("a call stands"),
+            "{event}: {malformed}"
+        );
+    }
+}

@@ -104,10 +104,26 @@ pub(super) fn has_part_of_call(delta: &Node) -> bool {
 
 /// Whether anything below this node could be taken for a call.
 pub(super) fn has_call(node: &Node) -> bool {
-    let here = node.get("type").and_then(Node::as_str) == Some("tool_use")
-        || present(node, "name").is_some() && is_like_call(node);
-    here || node.elements().iter().any(has_call)
-        || node.members().iter().any(|member| has_call(&member.value))
+    node.elements().iter().any(has_call) || has_call_beside(node, "")
+}
+
+/// Whether this object, or anything below it but what stands under this key, could be taken for a call.
+pub(super) fn has_call_beside(object: &Node, key: &str) -> bool {
+    let here = object.get("type").and_then(Node::as_str) == Some("tool_use")
+        || present(object, "name").is_some() && is_like_call(object);
+    here || object
+        .members()
+        .iter()
+        .any(|member| &*member.key != key && has_call(&member.value))
+}
+
+/// Whether a call's block has a second name, or another call beside its arguments: a client could run that one.
+fn has_second(block: &Node) -> bool {
+    block.members().iter().any(|member| {
+        let key = &*member.key;
+        let is_name = key != "name" && NAMES.contains(&key) && !member.value.is_null();
+        is_name || key != "input" && has_call(&member.value)
+    })
 }
 
 /// A call as far as it is known.
@@ -156,6 +172,9 @@ impl Call {
         }
         if call.name.is_none() {
             call.fault = Some("the call has no name");
+        }
+        if has_second(block) {
+            call.fault = Some("the call holds another one");
         }
         call
     }

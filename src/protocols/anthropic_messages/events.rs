@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::call::{BlockKind, has_call, has_part_of_call};
+use super::call::{BlockKind, has_call, has_call_beside, has_part_of_call};
 use crate::protocols::object::Object;
 use crate::protocols::passed::{encoded, passed};
 use crate::protocols::strict::{exact_keys, invalid_response, must_be_object, present};
@@ -34,6 +34,13 @@ impl Piece {
         exact_keys(document.root(), &READ)?;
         let kind = document.root().get("type").and_then(Node::as_str);
         let kind = kind.ok_or_else(|| invalid_response("an event has no type"))?;
+        let own = match kind {
+            "content_block_start" => "content_block",
+            _ => "",
+        };
+        if has_call_beside(document.root(), own) {
+            return Err(invalid_response("a call stands where an event has none"));
+        }
         match event.event.as_deref() {
             Some(name) if name != kind => {
                 return Err(invalid_response("an event has another name than type"));

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 
 use super::Reply;
-use super::call::{BlockKind, Call, has_call, kind};
+use super::call::{BlockKind, Call, kind};
 use super::events::{self, Piece, delta_fits};
 use super::seal::is_signed;
 use super::whole::{names_calls, one_fate};
@@ -110,9 +110,6 @@ impl Reader {
             "content_block_stop" => self.stop(piece),
             "message_delta" => self.message_delta(piece),
             "message_stop" => self.message_stop(piece),
-            _ if has_call(piece.root()) => Err(invalid_response(
-                "a call stands in an event of an unknown type",
-            )),
             _ => piece.passed(),
         }
     }
