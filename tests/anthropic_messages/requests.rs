@@ -448,6 +448,29 @@ fn arguments_in_a_signed_turn_are_the_models_own_words() {
 }
 
 #[test]
+fn a_long_conversation_is_read_in_one_pass() {
+    let turn = format!(
+        r#"{{"role":"assistant","content":[{SIGNED},{{"type":"tool_use","id":"u","name":"f","input":{{"text":"EVIL"}}}}]}}"#
+    );
+    let signed = format!(r#"{{"messages":[{}]}}"#, vec![turn; 40_000].join(","));
+    assert!(items(&adapter(), &signed).is_empty());
+    // A name that a definition has is judged with it.
+    let each = |text: &dyn Fn(usize) -> String| (0..40_000).map(text).collect::<Vec<_>>().join(",");
+    let tools = each(&|index| format!(r#"{{"name":"t{index}","input_schema":{{}}}}"#));
+    let named = each(&|index| format!(r#"{{"type":"tool_reference","tool_name":"t{index}"}}"#));
+    let body = format!(
+        r#"{{"tools":[{tools}],"messages":[{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"t","content":[{named}]}}]}}]}}"#
+    );
+    let found = items(&adapter(), &body);
+    assert!(
+        found
+            .iter()
+            .all(|located| matches!(located.item, Item::Definition(_)))
+    );
+    assert_eq!(found.len(), 40_000);
+}
+
+#[test]
 fn a_refusal_names_its_code_and_has_the_apis_type() {
     for (status, kind) in [
         (400, "invalid_request_error"),

@@ -95,10 +95,7 @@ impl<'d> Finder<'d, '_> {
         if let (Some(id), Some(name)) = (block.get("id").and_then(Node::as_str), name) {
             self.tools.insert(id, name.into());
         }
-        let is_sealed = self
-            .sealed
-            .iter()
-            .any(|span| span.contains(&block.span.start));
+        let is_sealed = self.sealed.holds(&block.span);
         let Some(input) = present(block, "input").filter(|_| !is_sealed) else {
             return;
         };
@@ -222,7 +219,7 @@ impl<'d> Finder<'d, '_> {
             (Some("base64"), "data") => text.bytes().all(|b| {
                 b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=' | b'-' | b'_')
             }),
-            (Some("tool_reference"), "tool_name") => self.defined.contains(&text),
+            (Some("tool_reference"), "tool_name") => self.defined.contains(text),
             _ => false,
         }
     }

@@ -108,7 +108,7 @@ impl<'d> Finder<'d, '_> {
     ) -> Result<(), Malformed> {
         let name = tool.get("name").and_then(Node::as_str).or(kind);
         let name = name.ok_or_else(|| invalid_request(&pointer, "has no name"))?;
-        self.defined.push(name);
+        self.defined.insert(name);
         let mut text = String::new();
         strings(tool, &mut text);
         let definition = ToolDefinition {
