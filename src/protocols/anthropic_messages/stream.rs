@@ -102,7 +102,6 @@ impl Reader {
 
     fn piece(&mut self, piece: Piece) -> Result<Step, Malformed> {
         match piece.kind()? {
-            "ping" => piece.passed(),
             "error" => self.failed(piece.whole()),
             "message_start" => self.message_start(piece),
             "content_block_start" => self.start(piece),
