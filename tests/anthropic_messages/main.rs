@@ -15,6 +15,7 @@ mod driver;
 mod faults;
 mod hidden;
 mod live;
+mod members;
 mod parity;
 mod requests;
 mod responses;

@@ -17,7 +17,7 @@ fn code(method: &str, path: &str, body: &str) -> &'static str {
 }
 
 /// A request with these messages after a user's word.
-fn conversation(messages: &[Value]) -> String {
+pub fn conversation(messages: &[Value]) -> String {
     let mut all = vec![json!({"role": "user", "content": "the task"})];
     all.extend_from_slice(messages);
     json!({"model": "m", "max_tokens": 9, "messages": all}).to_string()
@@ -31,11 +31,11 @@ fn result(content: Value) -> String {
     ])
 }
 
-fn in_user(block: Value) -> String {
+pub fn in_user(block: Value) -> String {
     conversation(&[json!({"role": "user", "content": [block]})])
 }
 
-fn in_model(block: Value) -> String {
+pub fn in_model(block: Value) -> String {
     conversation(&[json!({"role": "assistant", "content": [block]})])
 }
 

@@ -203,10 +203,11 @@ impl<'d> Finder<'d, '_> {
             .get("role")
             .and_then(Node::as_str)
             .ok_or_else(|| invalid_request(&format!("{pointer}/role"), "must be a string"))?;
-        match present(message, "content") {
-            Some(content) => self.content(content, role, &format!("{pointer}/content")),
-            None => Ok(()),
+        if let Some(content) = present(message, "content") {
+            self.content(content, role, &format!("{pointer}/content"))?;
         }
+        self.extras(message, &["role", "content"], pointer);
+        Ok(())
     }
 
     /// What one message says: a string, or blocks.
