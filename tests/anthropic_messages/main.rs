@@ -13,7 +13,9 @@
 mod adapter;
 mod driver;
 mod faults;
+mod hidden;
 mod live;
+mod members;
 mod parity;
 mod requests;
 mod responses;

@@ -17,7 +17,7 @@ fn code(method: &str, path: &str, body: &str) -> &'static str {
 }
 
 /// A request with these messages after a user's word.
-fn conversation(messages: &[Value]) -> String {
+pub fn conversation(messages: &[Value]) -> String {
     let mut all = vec![json!({"role": "user", "content": "the task"})];
     all.extend_from_slice(messages);
     json!({"model": "m", "max_tokens": 9, "messages": all}).to_string()
@@ -31,11 +31,11 @@ fn result(content: Value) -> String {
     ])
 }
 
-fn in_user(block: Value) -> String {
+pub fn in_user(block: Value) -> String {
     conversation(&[json!({"role": "user", "content": [block]})])
 }
 
-fn in_model(block: Value) -> String {
+pub fn in_model(block: Value) -> String {
     conversation(&[json!({"role": "assistant", "content": [block]})])
 }
 
@@ -445,6 +445,29 @@ fn arguments_in_a_signed_turn_are_the_models_own_words() {
     assert!(items(&adapter(), &body(SIGNED)).is_empty());
     let sent = edited(&adapter(), &body(r#"{"type":"text","text":"t"}"#), &bad);
     assert!(!sent.contains("EVIL"));
+}
+
+#[test]
+fn a_long_conversation_is_read_in_one_pass() {
+    let turn = format!(
+        r#"{{"role":"assistant","content":[{SIGNED},{{"type":"tool_use","id":"u","name":"f","input":{{"text":"EVIL"}}}}]}}"#
+    );
+    let signed = format!(r#"{{"messages":[{}]}}"#, vec![turn; 40_000].join(","));
+    assert!(items(&adapter(), &signed).is_empty());
+    // A name that a definition has is judged with it.
+    let each = |text: &dyn Fn(usize) -> String| (0..40_000).map(text).collect::<Vec<_>>().join(",");
+    let tools = each(&|index| format!(r#"{{"name":"t{index}","input_schema":{{}}}}"#));
+    let named = each(&|index| format!(r#"{{"type":"tool_reference","tool_name":"t{index}"}}"#));
+    let body = format!(
+        r#"{{"tools":[{tools}],"messages":[{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"t","content":[{named}]}}]}}]}}"#
+    );
+    let found = items(&adapter(), &body);
+    assert!(
+        found
+            .iter()
+            .all(|located| matches!(located.item, Item::Definition(_)))
+    );
+    assert_eq!(found.len(), 40_000);
 }
 
 #[test]

@@ -319,7 +319,7 @@ fn a_call_in_a_block_of_an_unknown_type_is_a_call() {
         assert_eq!(outcome.judged.len(), 1, "{shape}");
         assert_eq!(kinds(&streamed(&outcome.sent)), ["text"], "{shape}");
     }
-    let outcome = with_type("brand_new", r#""name":"a label","words":["x"]"#);
+    let outcome = with_type("brand_new", r#""name":"a label","text":"x""#);
     assert!(outcome.judged.is_empty());
     let outcome = with_type(
         "newer_tool_use",

@@ -26,6 +26,19 @@ const READ: [&str; 11] = [
     "citations",
 ];
 
+/// Members of a block of an unknown type that hold no words.
+const UNJUDGED: [&str; 2] = ["type", "cache_control"];
+
+/// Members of a summary that are read, or that only the provider can.
+const SUMMARY: [&str; 6] = [
+    "type",
+    "content",
+    "tool_changes",
+    "signature",
+    "encrypted_content",
+    "cache_control",
+];
+
 /// The blocks of one message.
 pub(super) struct Message<'d> {
     /// The array.
@@ -58,6 +71,11 @@ impl<'d> Finder<'d, '_> {
                         &Source::default(),
                     );
                 }
+                self.extras(
+                    block,
+                    &["type", "text", "citations", "cache_control"],
+                    &pointer,
+                );
                 continue;
             }
             self.block(message, index, kind, pointer)?;
@@ -80,8 +98,11 @@ impl<'d> Finder<'d, '_> {
             "image" if message.is_trusted => {}
             "tool_use" | "server_tool_use" | "mcp_tool_use" => self.past_call(block, &mut pointer),
             "tool_addition" => self.addition(message.content, index, &pointer)?,
-            "tool_removal" => {}
-            "mcp_tool_listing" => self.definitions(block, &pointer)?,
+            "tool_removal" => self.extras(block, &UNJUDGED, &pointer),
+            "mcp_tool_listing" => {
+                self.definitions(block, &pointer)?;
+                self.extras(block, &["type", "tools", "cache_control"], &pointer);
+            }
             "compaction" => self.compaction(block, &pointer)?,
             _ => self.result(block, kind, &mut pointer)?,
         }
@@ -95,10 +116,12 @@ impl<'d> Finder<'d, '_> {
         if let (Some(id), Some(name)) = (block.get("id").and_then(Node::as_str), name) {
             self.tools.insert(id, name.into());
         }
-        let is_sealed = self
-            .sealed
-            .iter()
-            .any(|span| span.contains(&block.span.start));
+        self.extras(
+            block,
+            &["type", "id", "name", "input", "cache_control"],
+            pointer,
+        );
+        let is_sealed = self.sealed.holds(&block.span);
         let Some(input) = present(block, "input").filter(|_| !is_sealed) else {
             return;
         };
@@ -132,7 +155,7 @@ impl<'d> Finder<'d, '_> {
         match kind {
             "tool_result" => self.answer(block, pointer, &source)?,
             kind if is_known(kind) => self.walk(block, pointer, &source),
-            _ => self.unknown(block, pointer, &source),
+            _ => self.others(block, &UNJUDGED, pointer, &source),
         }
         self.texts.join(from, pointer, &source);
         Ok(())
@@ -156,7 +179,7 @@ impl<'d> Finder<'d, '_> {
                     check(element, pointer, &READ)?;
                     match element.get("type").and_then(Node::as_str) {
                         Some(kind) if is_known(kind) => self.walk(element, pointer, source),
-                        Some(_) => self.unknown(element, pointer, source),
+                        Some(_) => self.others(element, &UNJUDGED, pointer, source),
                         None => self.texts.leaves(element, pointer, source, true),
                     }
                     pointer.truncate(length);
@@ -171,11 +194,18 @@ impl<'d> Finder<'d, '_> {
         Ok(())
     }
 
-    /// Every string and key.
-    fn unknown(&mut self, block: &'d Node, pointer: &mut String, source: &Source) {
+    /// Members of an object that nobody here reads: whoever wrote the conversation may have put words there.
+    pub fn extras(&mut self, object: &'d Node, read: &[&str], pointer: &str) {
+        let (from, source) = (self.texts.len(), Source::default());
+        self.others(object, read, &mut pointer.to_owned(), &source);
+        self.texts.join(from, pointer, &source);
+    }
+
+    /// Every string and key of the members but for those that are read otherwise.
+    fn others(&mut self, object: &'d Node, read: &[&str], pointer: &mut String, source: &Source) {
         let length = pointer.len();
-        for member in block.members() {
-            if matches!(&*member.key, "type" | "cache_control") {
+        for member in object.members() {
+            if read.contains(&&*member.key) {
                 continue;
             }
             Place::push_step(pointer, &member.key);
@@ -222,7 +252,7 @@ impl<'d> Finder<'d, '_> {
             (Some("base64"), "data") => text.bytes().all(|b| {
                 b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=' | b'-' | b'_')
             }),
-            (Some("tool_reference"), "tool_name") => self.defined.contains(&text),
+            (Some("tool_reference"), "tool_name") => self.defined.contains(text),
             _ => false,
         }
     }
@@ -252,11 +282,12 @@ impl<'d> Finder<'d, '_> {
         let changes = list(block, pointer, "tool_changes")?;
         for (index, change) in changes.iter().enumerate() {
             let pointer = format!("{pointer}/tool_changes/{index}");
-            let kind = kind(change, &pointer)?;
-            if let (Some(list), "tool_addition") = (block.get("tool_changes"), kind) {
-                self.addition(list, index, &pointer)?;
+            match (block.get("tool_changes"), kind(change, &pointer)?) {
+                (Some(list), "tool_addition") => self.addition(list, index, &pointer)?,
+                _ => self.extras(change, &UNJUDGED, &pointer),
             }
         }
+        self.extras(block, &SUMMARY, pointer);
         Ok(())
     }
 }

@@ -41,7 +41,17 @@ const READ: [&str; 7] = [
 ];
 
 /// What a call of an unknown type could have its arguments under.
-const ARGUMENTS: [&str; 4] = ["input", "arguments", "action", "args"];
+const ARGUMENTS: [&str; 6] = [
+    "input",
+    "arguments",
+    "action",
+    "args",
+    "parameters",
+    "params",
+];
+
+/// What a call of an unknown type could have its name under.
+const NAMES: [&str; 5] = ["name", "tool_name", "function_name", "tool", "function"];
 
 /// Reads what a block is.
 pub(super) fn kind(block: &Node) -> Result<BlockKind, Malformed> {
@@ -61,7 +71,7 @@ pub(super) fn kind(block: &Node) -> Result<BlockKind, Malformed> {
             BlockKind::Inert
         }
         kind if kind.ends_with("_tool_result") => BlockKind::Inert,
-        _ if is_like_call(block) || has_call(block) => BlockKind::Call,
+        _ if is_like_call(block) || has_call(block) || is_named(block) => BlockKind::Call,
         _ => BlockKind::Inert,
     })
 }
@@ -73,12 +83,47 @@ fn is_like_call(node: &Node) -> bool {
         .any(|key| present(node, key).is_some())
 }
 
+/// Whether a block of an unknown type could be a call whose arguments are still to come: it has a name, and no text.
+fn is_named(block: &Node) -> bool {
+    let is_text = ["text", "content"].into_iter().any(|key| {
+        present(block, key)
+            .is_some_and(|node| matches!(node.kind, Kind::String(_) | Kind::Array(_)))
+    });
+    !is_text && NAMES.into_iter().any(|key| present(block, key).is_some())
+}
+
+/// Whether a delta of an unknown type could bring a part of a call: its name, or arguments, at any depth.
+pub(super) fn has_part_of_call(delta: &Node) -> bool {
+    let is_part =
+        |key: &str| key == "partial_json" || NAMES.contains(&key) || ARGUMENTS.contains(&key);
+    delta.elements().iter().any(has_part_of_call)
+        || delta.members().iter().any(|member| {
+            is_part(&member.key) && !member.value.is_null() || has_part_of_call(&member.value)
+        })
+}
+
 /// Whether anything below this node could be taken for a call.
 pub(super) fn has_call(node: &Node) -> bool {
-    let here = node.get("type").and_then(Node::as_str) == Some("tool_use")
-        || present(node, "name").is_some() && is_like_call(node);
-    here || node.elements().iter().any(has_call)
-        || node.members().iter().any(|member| has_call(&member.value))
+    node.elements().iter().any(has_call) || has_call_beside(node, "")
+}
+
+/// Whether this object, or anything below it but what stands under this key, could be taken for a call.
+pub(super) fn has_call_beside(object: &Node, key: &str) -> bool {
+    let here = object.get("type").and_then(Node::as_str) == Some("tool_use")
+        || present(object, "name").is_some() && is_like_call(object);
+    here || object
+        .members()
+        .iter()
+        .any(|member| &*member.key != key && has_call(&member.value))
+}
+
+/// Whether a call's block has a second name, or another call beside its arguments: a client could run that one.
+fn has_second(block: &Node) -> bool {
+    block.members().iter().any(|member| {
+        let key = &*member.key;
+        let is_name = key != "name" && NAMES.contains(&key) && !member.value.is_null();
+        is_name || key != "input" && has_call(&member.value)
+    })
 }
 
 /// A call as far as it is known.
@@ -127,6 +172,9 @@ impl Call {
         }
         if call.name.is_none() {
             call.fault = Some("the call has no name");
+        }
+        if has_second(block) {
+            call.fault = Some("the call holds another one");
         }
         call
     }

@@ -147,6 +147,8 @@ fn echoes() -> Vec<Canary> {
         echo(json!({"type": "newcomer", "a": MARK})).canary("block of an unknown type", out),
         echo(json!({"type": "tool_use", "id": "t1", "name": TOOL, "input": {"a": MARK}}))
             .canary("earlier call of the model", out),
+        echo(json!({"type": "tool_use", "id": "t1", "name": TOOL, "input": {}, "newcomer": MARK}))
+            .canary("unknown member of an earlier call", out),
         ask(&json!([{"role": "assistant", "content": [
             {"type": "thinking", "thinking": "t", "signature": "s"},
             {"type": "tool_use", "id": "t1", "name": TOOL, "input": {"a": MARK}},
@@ -178,6 +180,13 @@ fn said(rules: &Untrusted) -> Vec<Canary> {
             .canary("text of the operator", fate("system")),
         ask(&json!([{"role": "newcomer", "content": MARK}]))
             .canary("message of an unknown role", Judged(ToolOutput)),
+        ask(&json!([{"role": "user", "content": "go", "newcomer": {"a": MARK}}]))
+            .canary("unknown member of a message", Judged(ToolOutput)),
+        block(
+            "user",
+            json!({"type": "text", "text": "go", "newcomer": [MARK]}),
+        )
+        .canary("unknown member of a text", Judged(ToolOutput)),
         with("newcomer", json!({"a": MARK}))
             .canary("unknown member of the request", Judged(ToolOutput)),
     ];

@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 
-use super::call::{BlockKind, has_call};
+use super::call::{BlockKind, has_call, has_call_beside, has_part_of_call};
 use crate::protocols::object::Object;
 use crate::protocols::passed::{encoded, passed};
 use crate::protocols::strict::{exact_keys, invalid_response, must_be_object, present};
 use crate::protocols::{Event, Malformed, Step, unwritable};
-use crate::wire::json::{Document, Node};
+use crate::wire::json::{BODY_DEPTH, Document, Node};
 use crate::wire::splice::{Splice, quote};
 
 /// Keys that an event is read by.
@@ -34,6 +34,13 @@ impl Piece {
         exact_keys(document.root(), &READ)?;
         let kind = document.root().get("type").and_then(Node::as_str);
         let kind = kind.ok_or_else(|| invalid_response("an event has no type"))?;
+        let own = match kind {
+            "content_block_start" => "content_block",
+            _ => "",
+        };
+        if has_call_beside(document.root(), own) {
+            return Err(invalid_response("a call stands where an event has none"));
+        }
         match event.event.as_deref() {
             Some(name) if name != kind => {
                 return Err(invalid_response("an event has another name than type"));
@@ -103,6 +110,24 @@ impl Piece {
     }
 }
 
+/// Refuses the data of an error that some clients, which go by the type in it, read as another event.
+pub(super) fn is_error(data: &str) -> Result<(), Malformed> {
+    // Words of a server that is about to fail: no reader finds an object in them.
+    if !data.contains('{') {
+        return Ok(());
+    }
+    let document = Document::read(data.to_owned().into(), BODY_DEPTH)
+        .map_err(|error| invalid_response(format!("an error is not strict JSON: {error}")))?;
+    let root = document.root();
+    must_be_object(root)?;
+    exact_keys(root, &READ)?;
+    let is_other = present(root, "type").is_some_and(|kind| kind.as_str() != Some("error"));
+    if is_other || has_call(root) {
+        return Err(invalid_response("an error holds another event"));
+    }
+    Ok(())
+}
+
 /// Refuses a delta that its block cannot have: clients differ in what they make of it.
 pub(super) fn delta_fits(kind: BlockKind, delta: &Node) -> Result<(), Malformed> {
     must_be_object(delta)?;
@@ -117,9 +142,7 @@ pub(super) fn delta_fits(kind: BlockKind, delta: &Node) -> Result<(), Malformed>
         "text_delta" | "citations_delta" => kind == BlockKind::Text,
         "thinking_delta" | "signature_delta" => kind == BlockKind::Thinking,
         "compaction_delta" => kind == BlockKind::Compaction,
-        _ => {
-            kind != BlockKind::Call && present(delta, "partial_json").is_none() && !has_call(delta)
-        }
+        _ => kind != BlockKind::Call && !has_part_of_call(delta) && !has_call(delta),
     };
     if fits {
         Ok(())

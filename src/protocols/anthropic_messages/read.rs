@@ -1,14 +1,13 @@
 //! Requests: which endpoints are understood, and where untrusted texts, definitions and tools of the provider stand.
 
-use std::collections::HashMap;
-use std::ops::Range;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use http::Method;
 use http::request::Parts;
 
 use super::blocks::Message;
-use super::seal::sealed;
+use super::seal::{Sealed, sealed};
 use crate::item::{Item, Located, Place, ProviderTool};
 use crate::names::ToolName;
 use crate::protocols::endpoint::{body, is_model_path, no_body};
@@ -116,7 +115,7 @@ pub(super) fn found<'d>(body: &'d Node, rules: &Untrusted) -> Result<Vec<Found<'
         texts: Texts::default(),
         tools: HashMap::new(),
         servers: HashMap::new(),
-        defined: Vec::new(),
+        defined: HashSet::new(),
         sealed: sealed(body),
     };
     finder.provider(body)?;
@@ -145,9 +144,9 @@ pub(super) struct Finder<'d, 'r> {
     /// URLs of hosted MCP servers, by their names.
     pub servers: HashMap<&'d str, Arc<str>>,
     /// Names that a definition of this request has.
-    pub defined: Vec<&'d str>,
+    pub defined: HashSet<&'d str>,
     /// Bytes that must stay as they came.
-    pub sealed: Vec<Range<usize>>,
+    pub sealed: Sealed,
 }
 
 impl<'d> Finder<'d, '_> {
@@ -204,10 +203,11 @@ impl<'d> Finder<'d, '_> {
             .get("role")
             .and_then(Node::as_str)
             .ok_or_else(|| invalid_request(&format!("{pointer}/role"), "must be a string"))?;
-        match present(message, "content") {
-            Some(content) => self.content(content, role, &format!("{pointer}/content")),
-            None => Ok(()),
+        if let Some(content) = present(message, "content") {
+            self.content(content, role, &format!("{pointer}/content"))?;
         }
+        self.extras(message, &["role", "content"], pointer);
+        Ok(())
     }
 
     /// What one message says: a string, or blocks.

@@ -29,9 +29,35 @@ fn is_closed(block: &Node) -> bool {
             .any(|key| present(block, key).is_some())
 }
 
+/// Ranges of a request's bytes, in order and apart from each other.
+pub(super) struct Sealed(Vec<Range<usize>>);
+
+impl Sealed {
+    fn new(mut ranges: Vec<Range<usize>>) -> Self {
+        ranges.sort_by_key(|range| range.start);
+        let mut apart: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
+        for range in ranges {
+            match apart.last_mut().filter(|last| range.start < last.end) {
+                Some(last) => last.end = last.end.max(range.end),
+                None => apart.push(range),
+            }
+        }
+        Self(apart)
+    }
+
+    /// Whether all of the range is sealed.
+    pub fn holds(&self, span: &Range<usize>) -> bool {
+        let after = self.0.partition_point(|range| range.start <= span.start);
+        after
+            .checked_sub(1)
+            .and_then(|index| self.0.get(index))
+            .is_some_and(|range| span.end <= range.end)
+    }
+}
+
 /// Bytes of a request that must not be edited: the model's messages with signed reasoning in its latest turn, which reaches
 /// back over the results of its tools to the user's last message without any, and signed summaries.
-pub(super) fn sealed(body: &Node) -> Vec<Range<usize>> {
+pub(super) fn sealed(body: &Node) -> Sealed {
     let messages = body.get("messages").map_or(&[][..], Node::elements);
     let mut sealed = Vec::new();
     let mut in_turn = false;
@@ -51,7 +77,7 @@ pub(super) fn sealed(body: &Node) -> Vec<Range<usize>> {
             _ => {}
         }
     }
-    sealed
+    Sealed::new(sealed)
 }
 
 fn is_result(block: &Node) -> bool {
@@ -59,12 +85,8 @@ fn is_result(block: &Node) -> bool {
 }
 
 /// Whether an edit of what was found would change sealed bytes.
-pub(super) fn is_within(found: &Found<'_>, all: &[Found<'_>], sealed: &[Range<usize>]) -> bool {
-    let within = |span: &Range<usize>| {
-        sealed
-            .iter()
-            .any(|sealed| sealed.start <= span.start && span.end <= sealed.end)
-    };
+pub(super) fn is_within(found: &Found<'_>, all: &[Found<'_>], sealed: &Sealed) -> bool {
+    let within = |span: &Range<usize>| sealed.holds(span);
     match &found.slot {
         Slot::Text(node, _) | Slot::Arguments(node) => within(&node.span),
         Slot::Keys(spans) => spans.iter().any(within),

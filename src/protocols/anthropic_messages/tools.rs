@@ -40,21 +40,24 @@ impl<'d> Finder<'d, '_> {
         index: usize,
         pointer: &str,
     ) -> Result<(), Malformed> {
-        let tool = list
-            .elements()
-            .get(index)
-            .and_then(|block| block.get("tool"));
-        let Some(tool) = tool else {
+        let block = list.elements().get(index);
+        let Some((block, tool)) = block.and_then(|block| Some((block, block.get("tool")?))) else {
             return Err(invalid_request(&format!("{pointer}/tool"), "is missing"));
         };
+        self.extras(block, &["type", "tool", "cache_control"], pointer);
         let pointer = format!("{pointer}/tool");
         check(tool, &pointer, &["type", "name", "definition"])?;
-        match present(tool, "definition") {
-            Some(definition) => {
-                self.offered(definition, list, index, &format!("{pointer}/definition"))
-            }
-            None => Ok(()),
+        if let Some(definition) = present(tool, "definition") {
+            self.offered(definition, list, index, &format!("{pointer}/definition"))?;
         }
+        let name = tool.get("name").and_then(Node::as_str);
+        let read = if name.is_some_and(|name| self.defined.contains(name)) {
+            &["type", "definition", "name"][..]
+        } else {
+            &["type", "definition"]
+        };
+        self.extras(tool, read, &pointer);
+        Ok(())
     }
 
     /// The definitions in `tools`.
@@ -108,7 +111,7 @@ impl<'d> Finder<'d, '_> {
     ) -> Result<(), Malformed> {
         let name = tool.get("name").and_then(Node::as_str).or(kind);
         let name = name.ok_or_else(|| invalid_request(&pointer, "has no name"))?;
-        self.defined.push(name);
+        self.defined.insert(name);
         let mut text = String::new();
         strings(tool, &mut text);
         let definition = ToolDefinition {

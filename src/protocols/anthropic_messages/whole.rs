@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::Reply;
-use super::call::{BlockKind, Call, kind};
+use super::call::{BlockKind, Call, has_call_beside, kind};
 use super::read::Endpoint;
 use super::render::said;
 use super::seal::is_signed;
@@ -55,6 +55,11 @@ impl ResponseReader for Reader {
         let is_error = root.get("type").and_then(Node::as_str) == Some("error");
         if content.is_none() && self.endpoint == Endpoint::Messages && !is_error {
             return Err(invalid_response("the response has no `content`"));
+        }
+        if self.endpoint == Endpoint::Messages && has_call_beside(root, "content") {
+            return Err(invalid_response(
+                "a call stands outside of the response's `content`",
+            ));
         }
         if let Some(content) = content {
             self.unjudged = Unjudged::below(content, &[]);
