@@ -6,6 +6,7 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 
 use super::message::{Head, Id};
+use super::sketch::Meant;
 
 /// Lines that may wait for one reader: then the server's output stands still.
 const ROOM: usize = 64;
@@ -20,6 +21,8 @@ pub(super) enum Said {
     Last(Bytes),
     /// Something on the way to it.
     More(Bytes),
+    /// The answer was there and cannot be read.
+    Unreadable,
 }
 
 struct Waiting {
@@ -127,6 +130,30 @@ impl Board {
         };
         // A reader that has left does not want it any more.
         let _ = tell.send(said).await;
+    }
+
+    /// Tells whoever waits for an answer that it cannot be read: the requests that it names, or the only one that waits. True
+    /// where it may have been for any of several.
+    pub(super) async fn unreadable(&self, meant: &Meant) -> bool {
+        let (tells, is_anyones) = self.meant(meant);
+        for tell in tells {
+            // A reader that has left does not want it any more.
+            let _ = tell.send(Said::Unreadable).await;
+        }
+        is_anyones
+    }
+
+    /// Who is meant; they wait no longer.
+    fn meant(&self, meant: &Meant) -> (Vec<mpsc::Sender<Said>>, bool) {
+        let mut requests = self.requests();
+        let is_nameless = meant.ids.is_empty() && meant.has_nameless;
+        let is_only = is_nameless && requests.waiting.len() == 1;
+        let gone = requests
+            .waiting
+            .extract_if(.., |waiting| is_only || meant.ids.contains(&waiting.id))
+            .map(|waiting| waiting.tell)
+            .collect();
+        (gone, is_nameless && !requests.waiting.is_empty())
     }
 
     /// Who waits for this answer; it waits no longer.

@@ -26,7 +26,7 @@ const NAME: HeaderName = HeaderName::from_static("mcp-name");
 /// The wrapper's own errors, outside what JSON-RPC and MCP keep for themselves: as the adapter's, ten times an HTTP status.
 const REFUSED: u16 = 4030;
 const TOO_LONG: u16 = 4130;
-const BROKEN: u16 = 5020;
+pub(super) const BROKEN: u16 = 5020;
 
 /// What the client and the server have agreed on.
 #[derive(Default)]
@@ -98,7 +98,7 @@ impl Front {
             self.open.retain(|_, task| !task.is_finished());
             match line {
                 Line::Whole(message) => self.take(message).await,
-                Line::TooLong => {
+                Line::TooLong(_) => {
                     tracing::warn!(
                         limit = self.shared.cap,
                         "a line of the client is too long; dropped"
@@ -359,11 +359,11 @@ impl Shared {
     }
 }
 
-fn error(code: u16, message: &str) -> String {
+pub(super) fn error(code: u16, message: &str) -> String {
     serde_json::json!({"code": code, "message": message}).to_string()
 }
 
-fn answer(id: &str, error: &str) -> String {
+pub(super) fn answer(id: &str, error: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)
 }
 

@@ -3,6 +3,8 @@
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
+use super::sketch::{Meant, Sketch};
+
 const ROOM: usize = 16 << 10;
 
 /// One line.
@@ -10,8 +12,8 @@ const ROOM: usize = 16 << 10;
 pub(super) enum Line {
     /// Without its line end.
     Whole(Bytes),
-    /// Longer than allowed: dropped up to its end.
-    TooLong,
+    /// Longer than allowed: dropped up to its end, but for whom it would have answered.
+    TooLong(Meant),
 }
 
 /// Reads lines.
@@ -21,7 +23,8 @@ pub(super) struct Lines<R> {
     buffer: BytesMut,
     /// Bytes of the buffer in which no line feed is.
     seen: usize,
-    skipping: bool,
+    /// Of the line that is being dropped.
+    skipped: Option<Sketch>,
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
@@ -32,7 +35,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             cap,
             buffer: BytesMut::with_capacity(ROOM),
             seen: 0,
-            skipping: false,
+            skipped: None,
         }
     }
 
@@ -46,9 +49,9 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                 return Ok(Some(line));
             }
             if self.buffer.len() > self.cap {
+                self.skipped.get_or_insert_default().push(&self.buffer);
                 self.buffer.clear();
                 self.seen = 0;
-                self.skipping = true;
             }
             self.buffer.reserve(ROOM);
             if self.source.read_buf(&mut self.buffer).await? == 0 {
@@ -71,8 +74,10 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             if line.last() == Some(&b'\r') {
                 line.truncate(line.len() - 1);
             }
-            if std::mem::take(&mut self.skipping) || line.len() > self.cap {
-                return Some(Line::TooLong);
+            if self.skipped.is_some() || line.len() > self.cap {
+                let mut sketch = self.skipped.take().unwrap_or_default();
+                sketch.push(&line);
+                return Some(Line::TooLong(sketch.finish()));
             }
             if !line.trim_ascii().is_empty() {
                 return Some(Line::Whole(line.freeze()));
@@ -131,7 +136,12 @@ mod tests {
         let got = lines(vec![text.into_bytes()], 8).await;
         assert_eq!(
             got,
-            [whole("aaaaaaaa"), Line::TooLong, Line::TooLong, whole("ok")]
+            [
+                whole("aaaaaaaa"),
+                Line::TooLong(Meant::default()),
+                Line::TooLong(Meant::default()),
+                whole("ok")
+            ]
         );
     }
 
@@ -139,7 +149,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn any_cutting_gives_the_same_lines(
-            text in "[ab\r\n\u{e9}]{0,60}",
+            text in r#"([ab\r\n\u{e9}]|\{"id":[0-9]\}|\[\{"jsonrpc":0){0,30}"#,
             cuts in prop::collection::vec(1usize..9, 0..40),
         ) {
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

@@ -26,6 +26,11 @@ impl Id {
         }
     }
 
+    /// From a value's text; `None` for what can be no id.
+    pub(super) fn read(text: &[u8]) -> Option<Self> {
+        Self::of(serde_json::from_slice(text).ok()?)
+    }
+
     /// As JSON.
     pub(super) fn json(&self) -> String {
         match self {

@@ -23,6 +23,8 @@ use crate::wire::sse;
 /// A process that lives may take its time: so often its streams show that it does.
 const ALIVE: Duration = Duration::from_secs(10);
 
+const UNREADABLE: &str = "the server's answer cannot be read";
+
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
 /// A line for the process, and who wants to know that it is written.
@@ -125,6 +127,7 @@ impl Server {
             UpstreamError::Broken("the server ended without an answer".to_owned())
         })?;
         let mut response = match first {
+            Said::Unreadable => return Err(UpstreamError::Broken(UNREADABLE.to_owned())),
             Said::Last(message) => with_type("application/json", full(message)),
             Said::More(message) => {
                 let talk = Talk::Answer(place, Some(Said::More(message)));
@@ -195,6 +198,7 @@ fn events(talk: Talk) -> Body {
                 talk = Talk::Over;
                 message
             }
+            (Some(Said::Unreadable), _) => return Err(BoxError::from(UNREADABLE)),
             (None, Talk::Answer(..)) => {
                 return Err(BoxError::from("the server ended without an answer"));
             }

@@ -13,4 +13,5 @@ mod docs;
 mod ends;
 mod messages;
 mod rules;
+mod unreadable;
 mod wrapped;
