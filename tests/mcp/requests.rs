@@ -121,6 +121,68 @@ fn what_carries_nothing_to_judge_has_no_items_and_passes_as_it_came() {
 }
 
 #[test]
+fn an_answer_that_says_more_than_no_is_judged() {
+    for (result, tool) in [
+        (
+            json!({"action": "decline", "content": {"card": "4111"}}),
+            "elicitation/create",
+        ),
+        (
+            json!({"action": "cancel", "content": ""}),
+            "elicitation/create",
+        ),
+        (
+            json!({"action": "decline", "note": "4111"}),
+            "elicitation/create",
+        ),
+        (
+            json!({"action": "cancel", "resultType": "4111"}),
+            "elicitation/create",
+        ),
+        (json!({"action": "Decline"}), "elicitation/create"),
+        (json!({"action": ["decline"]}), "elicitation/create"),
+        (json!({"content": {"card": "4111"}}), "response"),
+        (json!({"resultType": "complete", "note": 1}), "response"),
+    ] {
+        let body = json!({"jsonrpc": "2.0", "id": 7, "result": result});
+        let found = calls(&post(&body.to_string())).unwrap();
+        assert_eq!(found, [(tool.to_owned(), result)]);
+    }
+    for result in [
+        json!({"action": "decline", "resultType": "complete", "requestState": "s", "_meta": {}}),
+        json!({"resultType": "complete"}),
+    ] {
+        let body = json!({"jsonrpc": "2.0", "id": 7, "result": result});
+        assert!(
+            calls(&post(&body.to_string())).unwrap().is_empty(),
+            "{body}"
+        );
+    }
+}
+
+#[test]
+fn an_answer_to_several_requests_at_once_is_refused() {
+    let content = json!({"type": "text", "text": "s"});
+    for result in [
+        json!({"action": "decline", "roots": [{"uri": "file:///home"}]}),
+        json!({"action": "decline", "role": "assistant", "content": content}),
+        json!({"action": "cancel", "model": "m"}),
+        json!({"action": "accept", "content": content, "stopReason": "endTurn"}),
+        json!({"roots": [], "role": "assistant", "content": content}),
+        json!({"roots": [], "content": content}),
+        json!({"action": "decline", "Content": content}),
+        json!({"action": null, "roots": []}),
+    ] {
+        let body = json!({"jsonrpc": "2.0", "id": 7, "result": result});
+        assert_eq!(
+            refusal_code(&post(&body.to_string())),
+            "invalid_request",
+            "{body}"
+        );
+    }
+}
+
+#[test]
 fn messages_that_two_readers_may_take_apart_are_refused() {
     for body in [
         "[]",

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use crate::names::ToolName;
 
-/// Most conversations; the oldest goes first.
+/// Most conversations of sessions; the oldest goes first.
 const CONVERSATIONS: usize = 4096;
 
 /// Most open questions of one conversation; the oldest goes first.
@@ -42,7 +42,8 @@ struct Conversation(VecDeque<(Arc<str>, Question)>);
 #[derive(Debug, Default)]
 struct Inner {
     open: HashMap<Key, Conversation>,
-    order: VecDeque<Key>,
+    /// Sessions only: anybody can name as many as they like, which must end nobody's stream.
+    sessions: VecDeque<Key>,
 }
 
 /// Every conversation of a route.
@@ -54,18 +55,20 @@ impl Conversations {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a conversation.
+    /// Begins a conversation. One of an announced endpoint lasts until it is closed, with its stream.
     pub(super) fn open(&self, key: &Key) {
         let mut inner = self.inner();
         if inner.open.contains_key(key) {
             return;
         }
-        if inner.order.len() >= CONVERSATIONS
-            && let Some(oldest) = inner.order.pop_front()
-        {
-            inner.open.remove(&oldest);
+        if matches!(key, Key::Session(_)) {
+            if inner.sessions.len() >= CONVERSATIONS
+                && let Some(oldest) = inner.sessions.pop_front()
+            {
+                inner.open.remove(&oldest);
+            }
+            inner.sessions.push_back(key.clone());
         }
-        inner.order.push_back(key.clone());
         inner.open.insert(key.clone(), Conversation::default());
     }
 
@@ -78,12 +81,14 @@ impl Conversations {
     pub(super) fn close(&self, key: &Key) {
         let mut inner = self.inner();
         inner.open.remove(key);
-        inner.order.retain(|other| other != key);
+        inner.sessions.retain(|other| other != key);
     }
 
-    /// Notes what is asked under this id.
+    /// Notes what is asked under this id. An endpoint whose stream has ended stays closed.
     pub(super) fn ask(&self, key: &Key, id: Arc<str>, question: Question) {
-        self.open(key);
+        if matches!(key, Key::Session(_)) {
+            self.open(key);
+        }
         if let Some(Conversation(questions)) = self.inner().open.get_mut(key) {
             questions.retain(|(other, _)| *other != id);
             if questions.len() >= QUESTIONS {
@@ -120,6 +125,7 @@ mod tests {
         let all = Conversations::default();
         let (one, two) = (Key::Session("1".into()), Key::Endpoint("1".into()));
         all.ask(&one, "7".into(), question("tools/call"));
+        all.open(&two);
         all.ask(&two, "7".into(), question("ping"));
         assert_eq!(all.answered(&one, "\"7\""), None);
         assert_eq!(all.answered(&one, "7"), Some(question("tools/call")));
@@ -141,5 +147,32 @@ mod tests {
         }
         assert_eq!(all.answered(&key(1), "0"), None);
         assert!(all.answered(&key(1), "1").is_some());
+    }
+
+    #[test]
+    fn invented_sessions_end_no_stream() {
+        let all = Conversations::default();
+        let endpoints = ["/messages?s=1", "/messages?s=2"].map(|at| Key::Endpoint(at.into()));
+        for key in &endpoints {
+            all.open(key);
+            all.ask(key, "1".into(), question("tools/call"));
+        }
+        for n in 0..=CONVERSATIONS * 2 {
+            all.open(&Key::Session(n.to_string().into()));
+        }
+        for key in &endpoints {
+            assert!(all.has(key));
+            assert_eq!(all.answered(key, "1"), Some(question("tools/call")));
+        }
+    }
+
+    #[test]
+    fn an_endpoint_whose_stream_has_ended_stays_closed() {
+        let all = Conversations::default();
+        let key = Key::Endpoint("/messages?s=1".into());
+        all.open(&key);
+        all.close(&key);
+        all.ask(&key, "1".into(), question("tools/call"));
+        assert!(!all.has(&key));
     }
 }

@@ -6,7 +6,7 @@ use super::headers;
 use super::message::{AGAIN, Message, document, id_text};
 use crate::item::{Arguments, Item, Located, Place, ToolCall, UnreadableCall};
 use crate::names::ToolName;
-use crate::protocols::strict::{invalid_request, present};
+use crate::protocols::strict::{exact_keys_in_request, invalid_request, present};
 use crate::protocols::{Malformed, Request, unwritable, wrapped};
 use crate::settings::Wrapped;
 use crate::wire::json::{BODY_DEPTH, Document, Kind, Member, Node};
@@ -53,6 +53,22 @@ const ANSWERED: &str = "response";
 /// Members of `params` and `result` that are about the exchange, not about what is asked.
 const ASIDE: [&str; 2] = ["_meta", "requestState"];
 
+/// Members of answers of the client.
+const ANSWERS: [&str; 9] = [
+    "action",
+    "content",
+    "roots",
+    "role",
+    "model",
+    "stopReason",
+    "resultType",
+    "_meta",
+    "requestState",
+];
+
+/// Members that only what a model said has.
+const SAMPLE: [&str; 3] = ["role", "model", "stopReason"];
+
 /// What the user gave in answer to a question of the tool: judged with the call (MCP 2026-07-28).
 const INPUTS: &str = "inputResponses";
 
@@ -87,7 +103,7 @@ pub(super) fn asked<'d>(message: &Message<'d>) -> Result<Option<Asked<'d>>, Malf
         Message::Response {
             id,
             result: Some(result),
-        } => match shape(result) {
+        } => match shape(result)? {
             Some(tool) => (id, tool, At::Result(result)),
             None => return Ok(None),
         },
@@ -167,19 +183,47 @@ fn has_text(node: &Node) -> bool {
 }
 
 /// Which request of the server a result answers; `None` for one that says nothing.
-fn shape(result: &Node) -> Option<&'static str> {
-    let said = |member: &&Member| &*member.key != "_meta";
-    result.members().iter().find(said)?;
-    let action = result.get("action").and_then(Node::as_str);
-    if matches!(action, Some("decline" | "cancel")) && present(result, "content").is_none() {
-        return None;
+///
+/// # Errors
+/// One that readers of two requests could each take for theirs.
+fn shape(result: &Node) -> Result<Option<&'static str>, Malformed> {
+    exact_keys_in_request(result, "/result", &ANSWERS)?;
+    let has = |keys: &[&str]| keys.iter().any(|key| result.get(key).is_some());
+    let (elicited, listed, sampled) = (has(&["action"]), has(&["roots"]), has(&SAMPLE));
+    if [elicited, listed, sampled]
+        .into_iter()
+        .filter(|is| *is)
+        .count()
+        > 1
+        || (listed && has(&["content"]))
+    {
+        return Err(invalid_request(
+            "/result",
+            "has members of answers to several requests: send those of one",
+        ));
     }
-    Some(match result {
-        _ if result.get("action").is_some() => ELICITED,
-        _ if result.get("roots").is_some() => ROOTS,
-        _ if result.get("role").is_some() && result.get("content").is_some() => SAMPLED,
+    let mut said = result.members().iter().filter(|member| says(member));
+    if said.next().is_none() {
+        return Ok(None);
+    }
+    Ok(Some(match result {
+        _ if elicited => ELICITED,
+        _ if listed => ROOTS,
+        _ if has(&["role"]) && has(&["content"]) => SAMPLED,
         _ => ANSWERED,
-    })
+    }))
+}
+
+/// Whether a member of an answer tells the server more than that it has one, or that the user gave none.
+fn says(member: &Member) -> bool {
+    let value = &member.value;
+    match &*member.key {
+        key if ASIDE.contains(&key) => false,
+        "resultType" => value.as_str() != Some("complete"),
+        "action" => !matches!(value.as_str(), Some("decline" | "cancel")),
+        "content" => !matches!(value.kind, Kind::Null),
+        _ => true,
+    }
 }
 
 /// Members as an object's text.
