@@ -8,6 +8,7 @@ use bytes::Bytes;
 
 use super::invalid_response;
 use crate::item::{Arguments, Item, Located, Place, ToolCall, UnreadableCall};
+use crate::protocols::calls::MAX_CALLS;
 use crate::protocols::fates::Fate;
 use crate::protocols::{Malformed, unwritable, wrapped};
 use crate::settings::Wrapped;
@@ -74,6 +75,10 @@ pub(super) fn none_in(object: &Node, known: &[&str]) -> Result<(), Malformed> {
 }
 
 fn search<'d>(node: &'d Node, member: &'d str, pointer: &mut String, found: &mut Vec<Stray<'d>>) {
+    // One more than may be is enough to refuse the response.
+    if found.len() > MAX_CALLS {
+        return;
+    }
     let length = pointer.len();
     match &node.kind {
         Kind::Array(elements) => {
