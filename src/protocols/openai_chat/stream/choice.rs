@@ -7,6 +7,7 @@ use super::super::stray::{self, Stray};
 use super::super::whole::{no_calls_in, pointer};
 use super::super::{exact_keys, invalid_response, present, unwritable};
 use super::chunk::text;
+use super::pieces::Pieces;
 use crate::item::Located;
 use crate::protocols::calls::check_count;
 use crate::protocols::fates::{Fate, notes};
@@ -58,6 +59,8 @@ pub(super) struct Choice {
     /// How chunks of it start, up to the delta.
     head: Vec<u8>,
     held: Vec<Held>,
+    /// Calls in pieces where nobody expects them.
+    pieces: Pieces,
 }
 
 pub(super) struct Held {
@@ -96,6 +99,7 @@ impl Choice {
             });
         }
         let strays = stray::find(index, delta);
+        self.pieces.take(delta)?;
         let calls = legacy.is_some() || !fragments.is_empty() || !strays.is_empty();
         if self.end != End::Open && calls {
             return Err(invalid_response("a call comes after the end of its choice"));

@@ -3,6 +3,7 @@
 
 mod choice;
 mod chunk;
+mod pieces;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
