@@ -10,15 +10,31 @@ pub const MAX_CALLS: usize = 128;
 /// # Errors
 /// It has more.
 pub fn check_held(calls: usize, bytes: usize, most: usize) -> Result<(), Malformed> {
-    let message = if calls > MAX_CALLS {
-        format!("the response has more than {MAX_CALLS} calls")
-    } else if bytes > most {
-        format!("the response's calls hold more than {most} bytes")
-    } else {
-        return Ok(());
-    };
-    Err(Malformed {
+    check_count(calls)?;
+    if bytes > most {
+        return Err(too_large(format!(
+            "the response's calls hold more than {most} bytes"
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses a response with more than [`MAX_CALLS`] calls.
+///
+/// # Errors
+/// It has more.
+pub fn check_count(calls: usize) -> Result<(), Malformed> {
+    if calls > MAX_CALLS {
+        return Err(too_large(format!(
+            "the response has more than {MAX_CALLS} calls"
+        )));
+    }
+    Ok(())
+}
+
+const fn too_large(message: String) -> Malformed {
+    Malformed {
         code: "upstream_too_large",
         message,
-    })
+    }
 }

@@ -1,6 +1,7 @@
 //! Backends that speak the API in their own way.
 
 use holdpoint::item::{Item, Located};
+use holdpoint::protocols::Malformed;
 use holdpoint::verdict::{Reason, Verdict};
 use serde_json::{Value, json};
 
@@ -168,6 +169,75 @@ fn a_call_in_an_unknown_member_that_cannot_be_read_goes() {
         let outcome = plain(&json!({ "x": call }), &allow);
         assert!(!outcome.text().contains("pay"), "{call}");
     }
+}
+
+fn in_deltas(deltas: &[Value]) -> Result<Outcome, Malformed> {
+    let chunk = |delta: &Value| {
+        let choice = json!({"index": 0, "delta": delta});
+        json!({"id": "chatcmpl-1", "choices": [choice]}).to_string()
+    };
+    let mut chunks: Vec<_> = deltas.iter().map(chunk).collect();
+    chunks.push("[DONE]".to_owned());
+    let chunks: Vec<_> = chunks.iter().map(String::as_str).collect();
+    let decide = |items: &[Located]| decision(items, &allow);
+    respond(&adapter(), 200, EVENTS, &events(&chunks), &decide)
+}
+
+#[test]
+fn a_call_in_pieces_in_an_unknown_member_ends_the_stream() {
+    let name = json!({"name": "pay"});
+    let text = json!({"arguments": "{}"});
+    let call = json!({"name": "pay", "arguments": "{}"});
+    let parted =
+        |first: &Value, last: &Value| [first.clone(), json!({"content": "x"}), last.clone()];
+    for (first, last) in [
+        (&name, &text),
+        (&text, &name),
+        // What is added to a call was not judged with it.
+        (&call, &text),
+        (&call, &name),
+        (&name, &call),
+        (&json!({"toolName": "pay"}), &json!({"input": {"a": 1}})),
+    ] {
+        let inside: [&dyn Fn(&Value) -> Value; 5] = [
+            &|piece| json!({ "tool_use": piece }),
+            &|piece| json!({"x": [{"index": 0, "call": piece}]}),
+            &|piece| json!({"x": {"a": {"b": [[piece]]}}}),
+            &|piece| json!({ "content": [piece] }),
+            &|piece| json!({"content": [{"type": "text", "text": "t"}, piece]}),
+        ];
+        for inside in inside {
+            let error = in_deltas(&parted(&inside(first), &inside(last))).unwrap_err();
+            assert_eq!(error.code, "upstream_invalid_response", "{first} {last}");
+        }
+    }
+    let crowd = |count: usize| (0..count).map(|i| json!({ format!("k{i}"): {"name": "n"} }));
+    assert!(in_deltas(&crowd(1024).collect::<Vec<_>>()).is_ok());
+    assert!(in_deltas(&crowd(1025).collect::<Vec<_>>()).is_err());
+}
+
+#[test]
+fn pieces_that_belong_to_no_one_call_pass() {
+    for deltas in [
+        [json!({"x": {"name": "pay"}}), json!({"x": {"name": "pay"}})],
+        [
+            json!({"x": {"name": "pay"}}),
+            json!({"y": {"arguments": "{}"}}),
+        ],
+        [
+            json!({"x": {"a": {"name": "pay"}}}),
+            json!({"x": {"b": {"input": 1}}}),
+        ],
+        [json!({"content": "pay"}), json!({"content": "{}"})],
+    ] {
+        let sent = in_deltas(&deltas).unwrap().text();
+        for delta in &deltas {
+            assert!(sent.contains(&delta.to_string()), "{delta}");
+        }
+    }
+    // One choice has the name, another the arguments.
+    let chunk = r#"{"choices":[{"index":0,"delta":{"x":{"name":"a"}}},{"index":1,"delta":{"x":{"args":1}}}]}"#;
+    assert!(live(&[chunk, "[DONE]"], &allow).text().contains(chunk));
 }
 
 #[test]

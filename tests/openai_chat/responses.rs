@@ -338,6 +338,38 @@ fn more_than_may_be_held_ends_the_response() {
     assert_eq!(error.code, "upstream_too_large");
 }
 
+/// Calls that are told apart in any way, in one delta and over several choices.
+#[test]
+fn a_chunk_with_a_crowd_of_calls_ends_the_response() {
+    let chunk = |deltas: &[String]| {
+        let choices = deltas.iter().enumerate();
+        let choices: Vec<_> = choices
+            .map(|(at, delta)| format!(r#"{{"index":{at},"delta":{{{delta}}}}}"#))
+            .collect();
+        format!(r#"{{"choices":[{}]}}"#, choices.join(","))
+    };
+    let calls = |count: usize, one: &dyn Fn(usize) -> String| {
+        let all: Vec<_> = (0..count).map(one).collect();
+        format!(r#""tool_calls":[{}]"#, all.join(","))
+    };
+    let by_index = |i: usize| format!(r#"{{"index":{i}}}"#);
+    let by_id = |i: usize| format!(r#"{{"id":"c{i}"}}"#);
+    let by_name = |i: usize| format!(r#"{{"function":{{"name":"f{i}"}}}}"#);
+    let of_one = |_: usize| r#"{"index":0}"#.to_owned();
+    for deltas in [
+        vec![calls(129, &by_index)],
+        vec![calls(129, &by_id)],
+        vec![calls(129, &by_name)],
+        vec![calls(60_000, &by_index)],
+        vec![calls(60_000, &by_id)],
+        vec![calls(1025, &of_one)],
+        vec![calls(100, &by_index), calls(100, &by_index)],
+    ] {
+        let error = judged(EVENTS, &events(&[&chunk(&deltas)]), &allow).unwrap_err();
+        assert_eq!(error.code, "upstream_too_large");
+    }
+}
+
 #[test]
 fn a_response_that_cannot_be_read_is_not_passed_on() {
     for body in [

@@ -8,10 +8,11 @@ use bytes::Bytes;
 
 use super::invalid_response;
 use crate::item::{Arguments, Item, Located, Place, ToolCall, UnreadableCall};
+use crate::protocols::calls::MAX_CALLS;
 use crate::protocols::fates::Fate;
 use crate::protocols::{Malformed, unwritable, wrapped};
 use crate::settings::Wrapped;
-use crate::wire::json::{Document, Kind, Node};
+use crate::wire::json::{Document, Kind, Member, Node};
 use crate::wire::splice::{Splice, quote};
 
 /// Members of a message or a delta that hold calls, or nothing of the kind.
@@ -48,12 +49,10 @@ pub(super) struct Stray<'d> {
 /// All below a message or a delta of the choice with this index.
 pub(super) fn find(choice: u64, message: &Node) -> Vec<Stray<'_>> {
     let mut found = Vec::new();
-    for member in message.members() {
-        if !KNOWN.contains(&&*member.key) {
-            let mut pointer = format!("/choices/{choice}");
-            Place::push_step(&mut pointer, &member.key);
-            search(&member.value, &member.key, &mut pointer, &mut found);
-        }
+    for member in places(message) {
+        let mut pointer = format!("/choices/{choice}");
+        Place::push_step(&mut pointer, &member.key);
+        search(&member.value, &member.key, &mut pointer, &mut found);
     }
     found
 }
@@ -74,6 +73,10 @@ pub(super) fn none_in(object: &Node, known: &[&str]) -> Result<(), Malformed> {
 }
 
 fn search<'d>(node: &'d Node, member: &'d str, pointer: &mut String, found: &mut Vec<Stray<'d>>) {
+    // One more than may be is enough to refuse the response.
+    if found.len() > MAX_CALLS {
+        return;
+    }
     let length = pointer.len();
     match &node.kind {
         Kind::Array(elements) => {
@@ -83,7 +86,7 @@ fn search<'d>(node: &'d Node, member: &'d str, pointer: &mut String, found: &mut
                 pointer.truncate(length);
             }
         }
-        Kind::Object(_) if name(node).is_some() && arguments(node).next().is_some() => {
+        Kind::Object(_) if Shape::of(node) == Some(Shape::Call) => {
             found.push(Stray {
                 member,
                 pointer: pointer.clone(),
@@ -99,6 +102,32 @@ fn search<'d>(node: &'d Node, member: &'d str, pointer: &mut String, found: &mut
         }
         _ => {}
     }
+}
+
+/// What an object has of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    Name,
+    Arguments,
+    Call,
+}
+
+impl Shape {
+    /// `None` for what has nothing of one.
+    pub fn of(node: &Node) -> Option<Self> {
+        match (name(node), arguments(node).next()) {
+            (Some(_), Some(_)) => Some(Self::Call),
+            (Some(_), None) => Some(Self::Name),
+            (None, Some(_)) => Some(Self::Arguments),
+            (None, None) => None,
+        }
+    }
+}
+
+/// The members of a message or a delta that may hold such calls.
+pub(super) fn places(message: &Node) -> impl Iterator<Item = &Member> {
+    let members = message.members().iter();
+    members.filter(|member| !KNOWN.contains(&&*member.key))
 }
 
 fn name(node: &Node) -> Option<&str> {

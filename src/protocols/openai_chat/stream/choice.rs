@@ -7,7 +7,9 @@ use super::super::stray::{self, Stray};
 use super::super::whole::{no_calls_in, pointer};
 use super::super::{exact_keys, invalid_response, present, unwritable};
 use super::chunk::text;
+use super::pieces::Pieces;
 use crate::item::Located;
+use crate::protocols::calls::check_count;
 use crate::protocols::fates::{Fate, notes};
 use crate::protocols::object::Object;
 use crate::protocols::passed::encoded;
@@ -29,6 +31,9 @@ pub(super) const REPEATED: [&str; 7] = [
 
 /// Longest of them that is repeated, in bytes.
 const REPEATED_MAX: usize = 1024;
+
+/// Most fragments of calls in one delta: backends send one, or one for each call.
+const MAX_FRAGMENTS: usize = 1024;
 
 /// Whether a choice has ended.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -54,6 +59,8 @@ pub(super) struct Choice {
     /// How chunks of it start, up to the delta.
     head: Vec<u8>,
     held: Vec<Held>,
+    /// Calls in pieces where nobody expects them.
+    pieces: Pieces,
 }
 
 pub(super) struct Held {
@@ -66,12 +73,13 @@ pub(super) struct Held {
 
 impl Choice {
     /// Takes what a chunk says of this choice; gives the calls that stand where nobody expects them, and how many of the others
-    /// it opens.
+    /// it opens. `before`: those that the stream has had before.
     pub fn absorb<'d>(
         &mut self,
         document: &'d Document,
         index: u64,
         node: &'d Node,
+        before: usize,
     ) -> Result<(Vec<Stray<'d>>, usize), Malformed> {
         exact_keys(node, &["index", "message", "delta", "finish_reason"])?;
         no_calls_in(node, "message")?;
@@ -81,10 +89,17 @@ impl Choice {
         };
         must_be_object(delta)?;
         exact_keys(delta, &["content", "tool_calls", "function_call"])?;
-        let before = self.held.len();
+        let known = self.held.len();
         let legacy = present(delta, "function_call");
         let fragments = array(delta, "tool_calls")?;
+        if fragments.len() > MAX_FRAGMENTS {
+            return Err(Malformed {
+                code: "upstream_too_large",
+                message: format!("a chunk has more than {MAX_FRAGMENTS} fragments of calls"),
+            });
+        }
         let strays = stray::find(index, delta);
+        self.pieces.take(delta)?;
         let calls = legacy.is_some() || !fragments.is_empty() || !strays.is_empty();
         if self.end != End::Open && calls {
             return Err(invalid_response("a call comes after the end of its choice"));
@@ -93,11 +108,13 @@ impl Choice {
         for fragment in fragments {
             let fragment = Fragment::of_tool_call(document, fragment)?;
             touched = Some(self.take(fragment, touched));
+            // Each fragment is looked for among all that are held, so there may not be many.
+            check_count(before + self.held.len() - known)?;
         }
         if let Some(node) = legacy {
             let fragment = Fragment::of_legacy(document, node)?;
-            let known = self.held.iter_mut().find(|h| h.call.form() == Form::Legacy);
-            match known {
+            let legacy = self.held.iter_mut().find(|h| h.call.form() == Form::Legacy);
+            match legacy {
                 Some(held) => held.call.extend(fragment),
                 None => self.open(fragment),
             }
@@ -107,7 +124,7 @@ impl Choice {
         if calls && self.head.is_empty() {
             self.head = head(document, index);
         }
-        Ok((strays, self.held.len() - before))
+        Ok((strays, self.held.len() - known))
     }
 
     /// Finds the call that a fragment belongs to, and gives its place. `touched`: the call that the fragment before it in

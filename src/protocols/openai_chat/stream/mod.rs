@@ -3,6 +3,7 @@
 
 mod choice;
 mod chunk;
+mod pieces;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -91,7 +92,7 @@ impl Reader {
         for (position, node) in array(root, "choices")?.iter().enumerate() {
             let index = choice_index(&document, node, position)?;
             let choice = self.choices.entry(index).or_default();
-            let (strays, opened) = choice.absorb(&document, index, node)?;
+            let (strays, opened) = choice.absorb(&document, index, node, self.calls)?;
             self.calls += strays.len() + opened;
             judge.extend(strays.iter().map(|stray| stray.located(&document, wrapped)));
             // Some backends send an empty reason until there is one.
