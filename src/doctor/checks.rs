@@ -52,9 +52,8 @@ pub(super) fn coverage(rows: &[Row], checks: &mut Vec<Check>) {
         .filter(|row| row.looks.is_empty())
         .filter_map(|row| match row.cell.fate {
             // The guard itself refuses what cannot be read.
-            Fate::Judged(ItemKind::Unreadable) => None,
+            Fate::Judged(ItemKind::Unreadable) | Fate::Passed(_) | Fate::Refused(_) => None,
             Fate::Judged(kind) => Some((row.cell.route.as_str(), kind.as_str())),
-            Fate::Passed(_) | Fate::Refused(_) => None,
         })
         .collect();
     for (route, kind) in unseen {

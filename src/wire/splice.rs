@@ -128,6 +128,15 @@ impl<'d> Splice<'d> {
         self.edits.push((at..at, text));
     }
 
+    /// Adds an element at the end of an array. At most once per array, and not where elements are removed.
+    pub fn add_element(&mut self, array: &Node, json: &[u8]) {
+        let (at, comma) = match array.elements().last() {
+            Some(last) => (last.span.end, &b","[..]),
+            None => (array.span.start + 1, &b""[..]),
+        };
+        self.edits.push((at..at, [comma, json].concat()));
+    }
+
     /// Whether nothing is edited.
     pub const fn is_empty(&self) -> bool {
         self.edits.is_empty()

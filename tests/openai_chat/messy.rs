@@ -240,6 +240,97 @@ fn pieces_that_belong_to_no_one_call_pass() {
     assert!(live(&[chunk, "[DONE]"], &allow).text().contains(chunk));
 }
 
+/// A call with another among its members, as a whole answer has it, and in the fragments of a stream.
+#[test]
+fn a_call_in_another_call_makes_it_unreadable() {
+    let inner = json!({"name": "send", "arguments": "{}"});
+    let function = json!({"name": "pay", "arguments": "{}"});
+    let call = |extra: Value| {
+        let mut call = json!({"index": 0, "id": "a", "type": "function", "function": function});
+        for (key, value) in extra.as_object().unwrap() {
+            call[key] = value.clone();
+        }
+        json!({ "tool_calls": [call] })
+    };
+    let body = |extra: Value| {
+        let mut body = function.clone();
+        for (key, value) in extra.as_object().unwrap() {
+            body[key] = value.clone();
+        }
+        body
+    };
+    for message in [
+        call(json!({ "extra": inner })),
+        call(json!({ "extra": {"deep": [[inner]]} })),
+        call(inner.clone()),
+        call(json!({"tool": "send", "input": {}})),
+        call(json!({ "function": body(json!({ "extra": inner })) })),
+        call(json!({ "function": body(json!({"input": {"a": 1}})) })),
+        call(json!({ "function": body(json!({"tool_name": "send"})) })),
+        json!({ "function_call": body(json!({ "extra": [inner] })) }),
+        json!({ "function_call": body(json!({"parameters": {}})) }),
+    ] {
+        let client = whole(&plain(&message, &unreadable).sent);
+        let (left, legacy) = (client[&0].calls.len(), &client[&0].legacy);
+        assert_eq!((left, legacy), (0, &None), "{message}");
+        let sent = in_deltas(&[message]).unwrap().text();
+        assert!(!sent.contains("send") && !sent.contains("pay"), "{sent}");
+    }
+    // Name and arguments come beside the call one after the other.
+    let part = |extra: Value| json!({ "tool_calls": [extra] });
+    let deltas = [
+        call(json!({"name": "send"})),
+        part(json!({"index": 0, "arguments": "{}"})),
+    ];
+    let sent = in_deltas(&deltas).unwrap().text();
+    assert!(!sent.contains("send") && !sent.contains("pay"), "{sent}");
+    for message in [
+        call(json!({"extra_content": {"google": {"thought_signature": "s"}}})),
+        call(json!({"name": "pay", "arguments": null})),
+        call(json!({ "function": body(json!({"description": "d", "input": null})) })),
+    ] {
+        let client = whole(&plain(&message, &allow).sent);
+        assert_eq!(client[&0].calls.len(), 1, "{message}");
+        let client = streamed(&in_deltas(&[message]).unwrap().sent);
+        assert_eq!(client[&0].calls.len(), 1);
+    }
+}
+
+fn unreadable(located: &Located) -> Verdict {
+    assert!(matches!(located.item, Item::Unreadable(_)), "{located:?}");
+    Verdict::Allow
+}
+
+/// Some backends answer with parts, as a request may have them.
+#[test]
+fn the_note_is_a_part_among_parts() {
+    let call =
+        json!({"id": "a", "type": "function", "function": {"name": "pay", "arguments": "{}"}});
+    let part = json!({"type": "text", "text": "On it."});
+    for parts in [
+        vec![],
+        vec![part.clone()],
+        vec![json!({"type": "image"}), part],
+    ] {
+        let message = json!({"content": parts, "tool_calls": [call]});
+        let sent: Value = serde_json::from_slice(&plain(&message, &refuse).sent).unwrap();
+        let sent = &sent["choices"][0];
+        let content = sent["message"]["content"].as_array().unwrap();
+        let (note, said) = content.split_last().unwrap();
+        assert_eq!(said, parts);
+        assert_eq!(note["type"], "text");
+        assert!(note["text"].as_str().unwrap().starts_with("[holdpoint]"));
+        assert_eq!(sent["message"].get("tool_calls"), None);
+        assert_eq!(sent["finish_reason"], "stop");
+
+        let delta = json!({"content": parts, "tool_calls": [call]});
+        let choice = json!({"index": 0, "delta": delta, "finish_reason": "tool_calls"});
+        let chunk = json!({"id": "chatcmpl-1", "choices": [choice]}).to_string();
+        let client = streamed(&live(&[&chunk, "[DONE]"], &refuse).sent);
+        assert_eq!(client[&0].content, note["text"].as_str().unwrap());
+    }
+}
+
 #[test]
 fn what_only_looks_a_little_like_a_call_passes() {
     let message = json!({

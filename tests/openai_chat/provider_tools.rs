@@ -77,8 +77,37 @@ fn every_way_to_ask_for_one_is_found() {
             &["/model runs search_model at -"],
         ),
         (json!({"model": "gpt-5"}), &[]),
+        (
+            json!({"enable_code_interpreter": true}),
+            &["/enable_code_interpreter runs enable_code_interpreter at -"],
+        ),
+        (json!({"enable_code_interpreter": false}), &[]),
     ] {
         assert_eq!(found(&extra), expected, "{extra}");
+    }
+}
+
+#[test]
+fn a_model_that_searches_by_itself_is_found_wherever_it_is_asked_for() {
+    for (model, searches) in [
+        ("gpt-4o-search-preview", true),
+        ("perplexity/sonar", true),
+        ("openai/gpt-5:online", true),
+        ("openai/gpt-5:online:floor", true),
+        ("openai/gpt-5:nitro:Online", true),
+        ("compound", true),
+        ("groq/compound-mini", true),
+        ("Compound-beta", true),
+        ("online", false),
+        ("gpt-5:onlines", false),
+        ("acme/uncompound", false),
+        ("gpt-5", false),
+    ] {
+        let count = usize::from(searches);
+        assert_eq!(found(&json!({ "model": model })).len(), count, "{model}");
+        let several = json!({"model": "m", "models": ["m", model]});
+        let expected = vec!["/models/1 runs search_model at -"; count];
+        assert_eq!(found(&several), expected, "{model}");
     }
 }
 
@@ -104,6 +133,8 @@ fn a_refused_one_refuses_the_request_and_an_allowed_one_changes_nothing() {
 fn keys_that_some_readers_take_for_one_are_refused() {
     for body in [
         r#"{"messages":[],"Web_Search_Options":{}}"#,
+        r#"{"messages":[],"Models":["sonar"]}"#,
+        r#"{"messages":[],"models":"sonar"}"#,
         r#"{"messages":[],"tools":[{"type":"function","Type":"mcp","function":{"name":"f"}}]}"#,
         r#"{"messages":[],"tools":[{"type":"mcp","server_url":"https://a","Server_URL":"https://b"}]}"#,
         r#"{"messages":[],"tools":[{"type":7,"name":"f"}]}"#,

@@ -303,6 +303,26 @@ fn an_error_in_the_stream_drops_what_is_held() {
 }
 
 #[test]
+fn an_error_that_says_nothing_ends_no_stream() {
+    let chunk = |error: &str| {
+        let error = format!(r#"{{"error":{error},"id""#);
+        let chunks = STREAM.iter().map(|c| c.replacen(r#"{"id""#, &error, 1));
+        let chunks: Vec<_> = chunks.collect();
+        let chunks: Vec<_> = chunks.iter().map(String::as_str).collect();
+        live(&chunks, &allow)
+    };
+    let expected = streamed(live(STREAM, &allow).as_bytes());
+    assert_eq!(expected[&0].calls.len(), 2);
+    for error in ["null", "false", "{}", "[]", r#""""#] {
+        assert_eq!(streamed(chunk(error).as_bytes()), expected, "{error}");
+    }
+    for error in ["true", "7", r#"{"code":7}"#, r#"["e"]"#, r#""e""#] {
+        let client = streamed(chunk(error).as_bytes());
+        assert!(client[&0].calls.is_empty(), "{error}");
+    }
+}
+
+#[test]
 fn a_stream_without_an_end() {
     let judge = without("look");
     let cut = judged(EVENTS, &events(&STREAM[..4]), &judge).unwrap_err();
@@ -338,7 +358,7 @@ fn more_than_may_be_held_ends_the_response() {
     assert_eq!(error.code, "upstream_too_large");
 }
 
-/// Calls that are told apart in any way, in one delta and over several choices.
+/// Calls that are told apart in any way, in one delta, over several choices, and as calls where nobody expects them.
 #[test]
 fn a_chunk_with_a_crowd_of_calls_ends_the_response() {
     let chunk = |deltas: &[String]| {
@@ -356,17 +376,23 @@ fn a_chunk_with_a_crowd_of_calls_ends_the_response() {
     let by_id = |i: usize| format!(r#"{{"id":"c{i}"}}"#);
     let by_name = |i: usize| format!(r#"{{"function":{{"name":"f{i}"}}}}"#);
     let of_one = |_: usize| r#"{"index":0}"#.to_owned();
+    let strays = vec![r#"{"name":"a","args":{}}"#; 30_000].join(",");
     for deltas in [
         vec![calls(129, &by_index)],
         vec![calls(129, &by_id)],
         vec![calls(129, &by_name)],
-        vec![calls(60_000, &by_index)],
-        vec![calls(60_000, &by_id)],
+        vec![calls(30_000, &by_index)],
+        vec![calls(30_000, &by_id)],
         vec![calls(1025, &of_one)],
         vec![calls(100, &by_index), calls(100, &by_index)],
+        vec![format!(r#""x":[{strays}]"#)],
     ] {
         let error = judged(EVENTS, &events(&[&chunk(&deltas)]), &allow).unwrap_err();
         assert_eq!(error.code, "upstream_too_large");
+    }
+    for delta in [calls(128, &by_index), calls(1024, &of_one)] {
+        let held = judged(EVENTS, &events(&[&chunk(&[delta]), "[DONE]"]), &allow);
+        assert!(held.is_ok());
     }
 }
 

@@ -99,10 +99,11 @@ pub(super) fn inside(uri: &str) -> Option<&str> {
     if !is_scheme || reaches || rest.contains(odd) {
         return None;
     }
-    if scheme.eq_ignore_ascii_case("file") && !is_local(rest) {
-        return None;
+    let inside = rest.trim_start_matches('/');
+    if scheme.eq_ignore_ascii_case("file") {
+        return is_local(rest).then(|| inside.strip_prefix("localhost/").unwrap_or(inside));
     }
-    Some(rest.trim_start_matches('/'))
+    Some(inside)
 }
 
 fn is_of_scheme(c: char) -> bool {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::json;
 
+use super::stray;
 use super::{MAX_CHOICES, exact_keys, invalid_response, present};
 use crate::item::{Arguments, Item, Located, Place, ToolCall, UnreadableCall};
 use crate::names::ToolName;
@@ -50,6 +51,9 @@ type Extras = Vec<(Box<str>, Bytes)>;
 
 /// Most of them in one object.
 const MOST_EXTRAS: usize = 64;
+
+/// What is wrong with a call that has another one in it or beside it.
+const TWO_IN_ONE: &str = "there is another call among the members of the call that nobody knows";
 
 /// A part of a call, or all of it.
 #[derive(Debug, Default)]
@@ -100,11 +104,8 @@ impl<'d> Fragment<'d> {
             fragment.fault = Some("the call is of two types");
         }
         fragment.form = fragment.form.or(declared);
-        fragment.extras = extras(
-            document,
-            node,
-            &["index", "id", "type", "function", "custom"],
-        );
+        let known = ["index", "id", "type", "function", "custom"];
+        fragment.extras = fragment.extras(document, node, &known);
         Ok(fragment)
     }
 
@@ -121,8 +122,22 @@ impl<'d> Fragment<'d> {
         self.form = Some(form);
         self.name = self.string(node, "name");
         self.text = self.string(node, form.text_key());
-        self.body_extras = extras(document, node, &["name", form.text_key()]);
+        self.body_extras = self.extras(document, node, &["name", form.text_key()]);
         Ok(())
+    }
+
+    /// Members that nobody knows: they may not hold another call, which would leave with this one, unjudged.
+    fn extras(&mut self, document: &Document, node: &Node, known: &[&str]) -> Extras {
+        let unknown = node.members().iter();
+        let unknown = unknown.filter(|member| !known.contains(&&*member.key));
+        let mut extras = Extras::new();
+        for member in unknown {
+            if stray::is_in(&member.value) {
+                self.fault = Some(TWO_IN_ONE);
+            }
+            extras.push((member.key.clone(), document.raw(&member.value)));
+        }
+        extras
     }
 
     /// A string that says something: backends also send `null` and an empty string for what they said before.
@@ -176,6 +191,8 @@ impl Call {
             && merge(&mut self.body_extras, fragment.body_extras);
         if !fits {
             fault = Some("the call has too many members that nobody knows");
+        } else if are_a_call(&self.extras, false) || are_a_call(&self.body_extras, true) {
+            fault = Some(TWO_IN_ONE);
         }
         self.fault = fault;
     }
@@ -341,14 +358,12 @@ pub(super) fn choice_index(
     Ok(index)
 }
 
-fn extras(document: &Document, node: &Node, known: &[&str]) -> Extras {
-    let unknown = node
-        .members()
-        .iter()
-        .filter(|member| !known.contains(&&*member.key));
-    unknown
-        .map(|member| (member.key.clone(), document.raw(&member.value)))
-        .collect()
+/// Whether these members, which any of its fragments has brought, are a call themselves. In its body (`named`) they need
+/// not say both: each is beside what the body says.
+fn are_a_call(extras: &Extras, named: bool) -> bool {
+    let says = |is: fn(&str) -> bool| extras.iter().any(|(key, json)| is(key) && json != "null");
+    let (name, arguments) = (says(stray::names), says(stray::argues));
+    name && arguments || named && (name || arguments)
 }
 
 /// The later value stands; `false`: there are too many.

@@ -72,6 +72,23 @@ pub(super) fn none_in(object: &Node, known: &[&str]) -> Result<(), Malformed> {
     }
 }
 
+/// Whether anything in a value is one.
+pub(super) fn is_in(node: &Node) -> bool {
+    let mut found = Vec::new();
+    search(node, "", &mut String::new(), &mut found);
+    !found.is_empty()
+}
+
+/// Whether a key is one of a call's name.
+pub(super) fn names(key: &str) -> bool {
+    NAMES.contains(&key)
+}
+
+/// Whether a key is one of arguments.
+pub(super) fn argues(key: &str) -> bool {
+    ARGUMENTS.contains(&key)
+}
+
 fn search<'d>(node: &'d Node, member: &'d str, pointer: &mut String, found: &mut Vec<Stray<'d>>) {
     // One more than may be is enough to refuse the response.
     if found.len() > MAX_CALLS {

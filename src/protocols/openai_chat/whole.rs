@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde_json::json;
 
 use super::call::{Call, Form, Fragment, choice_index, fault_nameless, is_sealed};
 use super::render::names_calls;
@@ -14,7 +15,7 @@ use crate::protocols::fates::{Fate, fates, notes};
 use crate::protocols::strict::{array, must_be_object};
 use crate::protocols::{Frame, Framing, Malformed, ResponseReader, Step, note};
 use crate::settings::ModelRoute;
-use crate::wire::json::{BODY_DEPTH, Document, Node};
+use crate::wire::json::{BODY_DEPTH, Document, Kind, Node};
 use crate::wire::splice::{Splice, quote};
 
 /// Reads the body of a response that is not a stream.
@@ -267,6 +268,9 @@ impl Choice<'_> {
                 splice.replace_text(content, &note::after(said, note));
             } else if content.is_null() {
                 splice.replace_text(content, note);
+            } else if let Kind::Array(_) = content.kind {
+                let part = json!({"type": "text", "text": note}).to_string();
+                splice.add_element(content, part.as_bytes());
             }
             return;
         }

@@ -4,10 +4,9 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use data_encoding::{BASE64, Specification};
-
 use super::super::asked::Question;
 use super::super::message::{ENVELOPE, id_text};
+use super::coded::{self, Read, Spot};
 use crate::item::{Item, Located, Place, ToolOutput};
 use crate::names::ToolName;
 use crate::protocols::Malformed;
@@ -35,11 +34,14 @@ const TOOL: [&str; 6] = [
     "annotations",
 ];
 
-/// Text in base64: it can be read, so it is judged as what it says.
+/// The request of a server for what a model says to messages.
+const SAMPLE: &str = "sampling/createMessage";
+
+/// Text in base64: it can be read, so it is judged as what it says, and as it is written.
 #[derive(Debug)]
 pub(super) struct Coded<'d> {
     /// Which of the found items.
-    pub(super) item: usize,
+    pub(super) items: Range<usize>,
     /// The base64.
     pub(super) node: &'d Node,
 }
@@ -87,7 +89,7 @@ pub(in crate::protocols::mcp) fn is_response(node: &Node) -> bool {
 impl<'d> Finder<'d> {
     /// Everything below a node that is no JSON-RPC message.
     pub(super) fn plain(&mut self, node: &'d Node) {
-        self.leaves(node, &mut String::new(), &Source::default());
+        self.leaves(node, Spot::Other, &mut String::new(), &Source::default());
     }
 
     /// One message. `question`: what it answers, where that is known.
@@ -118,11 +120,16 @@ impl<'d> Finder<'d> {
             match &*member.key {
                 "jsonrpc" | "id" => {}
                 "result" => self.result(index, &member.value, question, pointer, &source)?,
-                key if ENVELOPE.contains(&key) => self.leaves(&member.value, pointer, &source),
+                "params" if method == Some(SAMPLE) => {
+                    self.leaves(&member.value, Spot::Root, pointer, &source);
+                }
+                key if ENVELOPE.contains(&key) => {
+                    self.leaves(&member.value, Spot::Other, pointer, &source);
+                }
                 key => {
                     self.texts
                         .key(key, member.key_span.clone(), pointer, &source);
-                    self.leaves(&member.value, pointer, &source);
+                    self.leaves(&member.value, Spot::Other, pointer, &source);
                 }
             }
             pointer.truncate(length);
@@ -151,7 +158,7 @@ impl<'d> Finder<'d> {
         };
         let length = pointer.len();
         if !matches!(node.kind, Kind::Object(_)) {
-            self.leaves(node, pointer, source);
+            self.leaves(node, Spot::Other, pointer, source);
             return Ok(());
         }
         for member in node.members() {
@@ -159,15 +166,16 @@ impl<'d> Finder<'d> {
             let before = self.texts.len();
             self.texts
                 .key(&member.key, member.key_span.clone(), pointer, source);
+            let spot = Spot::Root.member(node, &member.key);
             match &*member.key {
                 "tools" if lists && is_list_of_tools(&member.value) => {
                     self.definitions(&member.value, pointer)?;
                 }
                 "content" => {
-                    self.leaves(&member.value, pointer, source);
+                    self.leaves(&member.value, spot, pointer, source);
                     outcome.content = before..self.texts.len();
                 }
-                _ => self.leaves(&member.value, pointer, source),
+                _ => self.leaves(&member.value, spot, pointer, source),
             }
             pointer.truncate(length);
         }
@@ -186,14 +194,14 @@ impl<'d> Finder<'d> {
     }
 
     /// Every key and string below a node. Texts of the elements of one array are judged joined as well.
-    fn leaves(&mut self, node: &'d Node, pointer: &mut String, source: &Source) {
+    fn leaves(&mut self, node: &'d Node, spot: Spot, pointer: &mut String, source: &Source) {
         let length = pointer.len();
         match &node.kind {
             Kind::String(_) => self.text(node, pointer, source),
             Kind::Array(elements) => {
                 for (index, element) in elements.iter().enumerate() {
                     Place::push_step(pointer, &index.to_string());
-                    self.leaves(element, pointer, source);
+                    self.leaves(element, spot.element(), pointer, source);
                     pointer.truncate(length);
                 }
                 let mut parts = Vec::new();
@@ -207,10 +215,14 @@ impl<'d> Finder<'d> {
                     Place::push_step(pointer, &member.key);
                     self.texts
                         .key(&member.key, member.key_span.clone(), pointer, source);
-                    if is_binary(node, &member.key) {
-                        self.binary(node, &member.value, pointer, source);
-                    } else {
-                        self.leaves(&member.value, pointer, source);
+                    let value = &member.value;
+                    match coded::read(spot, node, &member.key, value) {
+                        Read::Plain => {
+                            let spot = spot.member(node, &member.key);
+                            self.leaves(value, spot, pointer, source);
+                        }
+                        Read::Text(text) => self.coded(value, text, pointer, source),
+                        Read::Binary => self.binary += value.span.len(),
                     }
                     pointer.truncate(length);
                 }
@@ -224,29 +236,19 @@ impl<'d> Finder<'d> {
         self.texts.text(node, pointer.to_owned(), source);
     }
 
-    /// Base64: text in it is judged as it reads, anything else is binary and counted as not scanned.
-    fn binary(&mut self, part: &'d Node, node: &'d Node, pointer: &mut String, source: &Source) {
-        let Some(bytes) = node.as_str().and_then(decoded) else {
-            return self.leaves(node, pointer, source);
-        };
-        let text = match String::from_utf8(bytes) {
-            Ok(text) => text,
-            Err(binary) if is_text(part) => String::from_utf8_lossy(binary.as_bytes()).into_owned(),
-            Err(_) => {
-                self.binary += node.span.len();
-                return;
-            }
-        };
-        if text.is_empty() {
-            return;
+    /// A string that may also be read as base64 of this text.
+    fn coded(&mut self, node: &'d Node, text: String, pointer: &str, source: &Source) {
+        let written = node.as_str().unwrap_or_default().to_owned();
+        let first = self.texts.len();
+        for text in [written, text] {
+            self.texts.push(Found {
+                located: located(text, pointer, Some(node.span.clone()), source),
+                slot: Slot::Whole,
+            });
         }
         self.coded.push(Coded {
-            item: self.texts.len(),
+            items: first..self.texts.len(),
             node,
-        });
-        self.texts.push(Found {
-            located: located(text, pointer, Some(node.span.clone()), source),
-            slot: Slot::Whole,
         });
     }
 
@@ -319,39 +321,4 @@ fn parts_of<'d>(part: &'d Node, out: &mut Vec<&'d Node>) {
         }
         None => {}
     }
-}
-
-/// Whether a member holds base64: `data` of an image or sound, `blob` of a resource.
-fn is_binary(part: &Node, key: &str) -> bool {
-    let kind = || part.get("type").and_then(Node::as_str);
-    match key {
-        "blob" => part.get("uri").is_some(),
-        "data" => matches!(kind(), Some("image" | "audio")),
-        _ => false,
-    }
-}
-
-/// Whether a part says of itself that it is text.
-fn is_text(part: &Node) -> bool {
-    let media = part.get("mimeType").and_then(Node::as_str);
-    media.is_some_and(|media| {
-        let media = media.to_ascii_lowercase();
-        media.starts_with("text/") || media.contains("json") || media.contains("xml")
-    })
-}
-
-/// Base64 as lenient readers take it: either alphabet, with or without padding, in lines. `None` for anything else.
-fn decoded(text: &str) -> Option<Vec<u8>> {
-    if let Ok(bytes) = BASE64.decode(text.as_bytes()) {
-        return Some(bytes);
-    }
-    let mut lenient = Specification::new();
-    lenient
-        .symbols
-        .push_str("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/");
-    lenient.translate.from.push_str("-_");
-    lenient.translate.to.push_str("+/");
-    lenient.ignore.push_str("\r\n\t =");
-    lenient.check_trailing_bits = false;
-    lenient.encoding().ok()?.decode(text.as_bytes()).ok()
 }

@@ -1,5 +1,6 @@
 //! What a server sends: one JSON message, or a stream of them. A message leaves when it is judged, in the order it came.
 
+mod coded;
 mod find;
 mod write;
 

@@ -33,8 +33,8 @@ pub(super) fn write(content: &Content, rulings: &[Ruling]) -> Result<Bytes, Malf
     let mut splice = Splice::new(document);
     let gone = texts::write(&mut splice, &found, rulings)?;
     for coded in &coded {
-        let ruling = rulings.get(coded.item).ok_or_else(unwritable)?;
-        if let Some(finding) = ruling.verdict.finding() {
+        let ruled = rulings.get(coded.items.clone()).ok_or_else(unwritable)?;
+        if let Some(finding) = ruled.iter().find_map(|ruling| ruling.verdict.finding()) {
             let text = note::withheld(finding.reason);
             splice.replace_text(coded.node, &BASE64.encode(text.as_bytes()));
         }

@@ -21,8 +21,9 @@ use crate::wire::json::{Kind, Node};
 const TRUSTED_ROLES: [&str; 4] = ["system", "developer", "user", "assistant"];
 
 /// Members of the request that the reader looks at.
-const ROOT: [&str; 9] = [
+const ROOT: [&str; 10] = [
     "model",
+    "models",
     "messages",
     "tools",
     "functions",

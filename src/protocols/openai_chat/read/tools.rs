@@ -8,9 +8,9 @@ use crate::protocols::strict::list;
 use crate::protocols::texts::{Found, Slot, Texts};
 use crate::wire::json::{Kind, Node};
 
-/// Members of a request by which a provider is asked to search or to retrieve by itself: of `OpenAI`, xAI, Azure,
+/// Members of a request by which a provider is asked to search, to retrieve or to run code by itself: of `OpenAI`, xAI, Azure,
 /// `OpenRouter`, Qwen, Cohere and Groq.
-pub(super) const FIELDS: [&str; 10] = [
+pub(super) const FIELDS: [&str; 11] = [
     "web_search_options",
     "search_parameters",
     "data_sources",
@@ -21,6 +21,7 @@ pub(super) const FIELDS: [&str; 10] = [
     "connectors",
     "mcp_servers",
     "compound_custom",
+    "enable_code_interpreter",
 ];
 
 /// Types of tools that the agent runs.
@@ -29,7 +30,7 @@ const AGENTS: [&str; 2] = ["function", "custom"];
 /// Where the URL of a server stands.
 const URLS: [&str; 3] = ["server_url", "url", "endpoint"];
 
-/// What stands in `kind` for a model that searches without being asked.
+/// What stands in `kind` for a model that searches, or runs code, without being asked.
 const SEARCH_MODEL: &str = "search_model";
 
 /// Adds every definition and every tool of the provider.
@@ -65,9 +66,19 @@ pub(super) fn find<'d>(body: &'d Node, texts: &mut Texts<'d>) -> Result<(), Malf
             _ => {}
         }
     }
-    let model = body.get("model").filter(|model| searches(model));
-    if let Some(model) = model {
+    if let Some(model) = body.get("model").filter(|model| searches(model)) {
         provider_tool(texts, SEARCH_MODEL, model, "/model");
+    }
+    // Gateways take several, each for where the one before it fails.
+    for (index, model) in body
+        .get("models")
+        .map_or(&[][..], Node::elements)
+        .iter()
+        .enumerate()
+    {
+        if searches(model) {
+            provider_tool(texts, SEARCH_MODEL, model, &format!("/models/{index}"));
+        }
     }
     Ok(())
 }
@@ -93,7 +104,8 @@ fn is_on(node: &Node) -> bool {
     !matches!(node.kind, Kind::Null | Kind::Bool(false))
 }
 
-/// Whether a model is one that searches the web by itself, as `OpenAI`, Perplexity and `OpenRouter` name them.
+/// Whether a model is one that searches the web by itself, as `OpenAI`, Perplexity, `OpenRouter` and Groq name them. What
+/// `OpenRouter` is asked for besides the model stands behind colons, in any order.
 fn searches(model: &Node) -> bool {
     model.as_str().is_some_and(|model| {
         let model = model.to_ascii_lowercase();
@@ -101,7 +113,8 @@ fn searches(model: &Node) -> bool {
         own.contains("-search-preview")
             || own.contains("-search-api")
             || own.starts_with("sonar")
-            || own.ends_with(":online")
+            || own.starts_with("compound")
+            || model.split(':').skip(1).any(|asked| asked == "online")
     })
 }
 

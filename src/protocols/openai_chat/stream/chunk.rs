@@ -4,13 +4,24 @@ use super::super::call::choice_index;
 use super::choice::REPEATED;
 use crate::protocols::Malformed;
 use crate::protocols::strict::array;
-use crate::wire::json::{Document, Node};
+use crate::wire::json::{Document, Kind, Node};
 
 /// The text that a delta says, if it says any.
 pub(super) fn text(delta: &Node) -> Option<(&str, &Node)> {
     let content = delta.get("content")?;
     let said = content.as_str().filter(|said| !said.is_empty())?;
     Some((said, content))
+}
+
+/// Whether an `error` says that there is one: some backends have an empty one in every chunk, which clients pass over.
+pub(super) fn is_error(error: &Node) -> bool {
+    match &error.kind {
+        Kind::Null | Kind::Bool(false) => false,
+        Kind::String(text) => !text.is_empty(),
+        Kind::Array(elements) => !elements.is_empty(),
+        Kind::Object(members) => !members.is_empty(),
+        _ => true,
+    }
 }
 
 /// Whether the chunk has text of this choice.

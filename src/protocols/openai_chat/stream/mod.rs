@@ -103,7 +103,7 @@ impl Reader {
         }
         let held = self.choices.values().map(Choice::size).sum();
         check_held(self.calls, held, self.rules.held)?;
-        if present(root, "error").is_some() {
+        if root.get("error").is_some_and(chunk::is_error) {
             self.state = State::Over;
             self.choices.clear();
             ripe.clear();
