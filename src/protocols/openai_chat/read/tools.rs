@@ -70,12 +70,12 @@ pub(super) fn find<'d>(body: &'d Node, texts: &mut Texts<'d>) -> Result<(), Malf
         provider_tool(texts, SEARCH_MODEL, model, "/model");
     }
     // Gateways take several, each for where the one before it fails.
-    for (index, model) in body
-        .get("models")
-        .map_or(&[][..], Node::elements)
-        .iter()
-        .enumerate()
-    {
+    let models = match present(body, "models").map(|node| &node.kind) {
+        None => &[][..],
+        Some(Kind::Array(models)) => models,
+        Some(_) => return Err(invalid_request("/models", "must be an array")),
+    };
+    for (index, model) in models.iter().enumerate() {
         if searches(model) {
             provider_tool(texts, SEARCH_MODEL, model, &format!("/models/{index}"));
         }
