@@ -367,32 +367,12 @@ mod tests {
     use super::*;
     use crate::item::{Leg, Place};
     use crate::names::{SessionKey, UpstreamName};
-    use crate::policy::{InjectionPolicy, Thresholds};
     use crate::principal::{Principal, Session};
-
-    fn policy() -> Policy {
-        Policy {
-            name: "test".to_owned(),
-            hash: PolicyHash(Arc::from("0")),
-            modes: Modes::none(),
-            lists: HashMap::new(),
-            lookups: HashMap::new(),
-            tools: Vec::new(),
-            egress: None,
-            provider_tools: Vec::new(),
-            injection: InjectionPolicy {
-                default: Thresholds {
-                    redact: None,
-                    block: None,
-                },
-                tools: Vec::new(),
-            },
-        }
-    }
 
     #[tokio::test]
     async fn a_call_that_cannot_be_read_is_refused_with_every_layer_off() {
-        let guard = Guard::new(Arc::new(policy()), &Modes::none(), Parts::default()).unwrap();
+        let policy = Arc::new(Policy::new("test", PolicyHash(Arc::from("0"))));
+        let guard = Guard::new(policy, &Modes::none(), Parts::default()).unwrap();
         let principal = Principal {
             tenant: Arc::from("t"),
             issuer: Arc::from("config"),

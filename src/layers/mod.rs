@@ -7,6 +7,7 @@ pub mod ownership;
 pub mod recipients;
 mod support;
 pub mod tickets;
+mod vouch;
 
 use std::sync::Arc;
 

@@ -120,18 +120,20 @@ impl Against<'_> {
                 ));
             }
         }
-        for use_ in &rule.recipients {
-            for (index, allowed) in use_.allow.iter().enumerate() {
+        let recipients = rule.recipients.iter().map(|rule| (&rule.id, &rule.allow));
+        let egress = rule.egress.iter().map(|rule| (&rule.id, &rule.allow));
+        for (id, allow) in recipients.chain(egress) {
+            for (index, allowed) in allow.iter().enumerate() {
                 let Allowed::Lookup(lookup) = allowed else {
                     continue;
                 };
                 if let Some(name) = unbound(lookup, None) {
                     problems.0.push(self.at(
-                        &format!("{}.allow[{index}].lookup", use_.id),
+                        &format!("{id}.allow[{index}].lookup"),
                         format!(
                             "the look-up `{lookup}` asks for `:{name}`, which is not bound here"
                         ),
-                        "a look-up of recipients knows `:principal` and `:tenant` only",
+                        "a look-up of allowed values knows `:principal` and `:tenant` only",
                     ));
                 }
             }

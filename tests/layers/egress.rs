@@ -2,7 +2,7 @@
 
 use holdpoint::item::{Item, RouteKind, ToolCall};
 use holdpoint::names::ToolName;
-use holdpoint::policy::{EgressRule, Otherwise, Policy, Selector, ToolMatcher};
+use holdpoint::policy::{Allowed, EgressRule, Otherwise, Policy, Selector, ToolMatcher};
 use holdpoint::store::Stores;
 use holdpoint::verdict::LayerId;
 
@@ -15,7 +15,7 @@ fn rule(id: &str, selectors: &[&str]) -> EgressRule {
     EgressRule {
         id: id.into(),
         at: at(selectors),
-        allow: vec!["ours".into()],
+        allow: vec![Allowed::List("ours".into())],
         otherwise: Otherwise::Deny,
     }
 }

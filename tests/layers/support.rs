@@ -45,37 +45,13 @@ pub fn at(selectors: &[&str]) -> Vec<Selector> {
 
 /// A policy without rules.
 pub fn policy() -> Policy {
-    Policy {
-        name: "test".to_owned(),
-        hash: PolicyHash("0".repeat(64).into()),
-        modes: Modes::none(),
-        lists: HashMap::new(),
-        lookups: HashMap::new(),
-        tools: Vec::new(),
-        egress: None,
-        provider_tools: Vec::new(),
-        injection: InjectionPolicy {
-            default: Thresholds {
-                redact: Some(0.6),
-                block: None,
-            },
-            tools: Vec::new(),
-        },
-    }
+    let mut policy = Policy::new("test", PolicyHash("0".repeat(64).into()));
+    policy.injection.default.redact = Some(0.6);
+    policy
 }
 
 pub fn tool(id: &str, matcher: ToolMatcher) -> ToolRule {
-    ToolRule {
-        id: RuleId::from(id),
-        matcher,
-        deny: false,
-        effect: Effect::Write,
-        executes_at: None,
-        egress: Vec::new(),
-        recipients: Vec::new(),
-        ownership: Vec::new(),
-        ticket: None,
-    }
+    ToolRule::new(id, matcher)
 }
 
 pub fn lookup(sql: &str) -> Lookup {

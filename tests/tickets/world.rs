@@ -58,15 +58,11 @@ impl Clock for StillClock {
 
 fn rule(index: usize, tool: &str, ticket: Option<TicketRule>) -> ToolRule {
     ToolRule {
-        id: RuleId::new(format!("tools[{index}]")),
-        matcher: ToolMatcher::Exact(ToolName::from(tool)),
-        deny: false,
-        effect: Effect::Write,
-        executes_at: None,
-        egress: Vec::new(),
-        recipients: Vec::new(),
-        ownership: Vec::new(),
         ticket,
+        ..ToolRule::new(
+            RuleId::new(format!("tools[{index}]")),
+            ToolMatcher::Exact(ToolName::from(tool)),
+        )
     }
 }
 
@@ -95,28 +91,15 @@ pub fn policy() -> Policy {
         executes_at: Some(ExecutesAt::Route(RouteName::from("other"))),
         ..rule(3, "elsewhere", Some(refund_ticket()))
     };
-    Policy {
-        name: "test".to_owned(),
-        hash: PolicyHash("5f".repeat(32).into()),
-        modes: Modes::none().with(LayerId::Tickets, Mode::Enforce),
-        lists: HashMap::new(),
-        lookups: HashMap::new(),
-        tools: vec![
-            rule(0, "refund", Some(refund_ticket())),
-            rule(1, "subscribe", Some(confirm)),
-            rule(2, "get_order", None),
-            elsewhere,
-        ],
-        egress: None,
-        provider_tools: Vec::new(),
-        injection: InjectionPolicy {
-            default: Thresholds {
-                redact: None,
-                block: None,
-            },
-            tools: Vec::new(),
-        },
-    }
+    let mut policy = Policy::new("test", PolicyHash("5f".repeat(32).into()));
+    policy.modes = policy.modes.with(LayerId::Tickets, Mode::Enforce);
+    policy.tools = vec![
+        rule(0, "refund", Some(refund_ticket())),
+        rule(1, "subscribe", Some(confirm)),
+        rule(2, "get_order", None),
+        elsewhere,
+    ];
+    policy
 }
 
 pub fn guard(policy: Policy, store: Option<Arc<dyn TicketStore>>) -> Guard {

@@ -25,7 +25,7 @@ pub use target::{Host, Refusal, Target, read, read_authority, read_domain};
 use super::support::{ByRule, Objections, finding, list};
 use super::{Context, Layer, LayerDef};
 use crate::item::{Item, Located, RouteKind, ToolCall};
-use crate::policy::{At, EgressRule, Otherwise, Policy};
+use crate::policy::{At, EgressRule, Otherwise, Policy, lists};
 use crate::source::Problems;
 use crate::store::Stores;
 use crate::verdict::{LayerId, Reason, Undecided, Verdict};
@@ -57,16 +57,16 @@ struct Ready {
 fn build(policy: &Arc<Policy>, _stores: &Stores) -> Result<Arc<dyn Layer>, Problems> {
     let mut problems = Vec::new();
     let mut ready = |rule: &EgressRule| {
-        let mut lists = Vec::new();
-        for name in &rule.allow {
+        let mut named = Vec::new();
+        for name in lists(&rule.allow) {
             match list(policy, name, &rule.id) {
-                Ok(found) => lists.push(found),
+                Ok(found) => named.push(found),
                 Err(problem) => problems.push(problem),
             }
         }
         Ready {
             rule: rule.clone(),
-            hosts: Hosts::new(lists),
+            hosts: Hosts::new(named),
         }
     };
     let default = policy.egress.as_ref().map(&mut ready);

@@ -14,13 +14,13 @@ pub use email::{Address, read_list};
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
-use super::support::{ByRule, Objections, ReadyLookup, applying, finding, list};
+use super::support::{ByRule, Objections, applying, finding, list};
+use super::vouch::{Unlisted, ValueKind, Vouchers};
 use super::{Context, Layer, LayerDef};
 use crate::item::{Item, Located, ToolCall};
-use crate::policy::{Allowed, Otherwise, Policy, RecipientKind, RecipientRule};
+use crate::policy::{Otherwise, Policy, RecipientKind, RecipientRule, lists};
 use crate::source::{Problem, Problems};
 use crate::store::Stores;
-use crate::store::sql::SqlValue;
 use crate::verdict::{LayerId, Reason, Undecided, Verdict};
 
 /// The entry of the registry.
@@ -44,7 +44,7 @@ struct Ready {
     rule: RecipientRule,
     values: HashSet<String>,
     domains: HashSet<String>,
-    lookups: Vec<ReadyLookup>,
+    vouchers: Vouchers,
 }
 
 fn build(policy: &Arc<Policy>, stores: &Stores) -> Result<Arc<dyn Layer>, Problems> {
@@ -74,41 +74,39 @@ impl Ready {
         stores: &Stores,
         problems: &mut Vec<Problem>,
     ) -> Self {
+        let by = (rule.allow.as_slice(), rule.otherwise);
+        let known = (policy, stores);
         let mut ready = Self {
             rule: rule.clone(),
             values: HashSet::new(),
             domains: HashSet::new(),
-            lookups: Vec::new(),
+            vouchers: Vouchers::new(LayerId::Recipients, &rule.id, by, known, problems),
         };
-        for allowed in &rule.allow {
-            let added = match allowed {
-                Allowed::List(name) => list(policy, name, &rule.id).and_then(|list| {
-                    let (values, domains, kinds) = match rule.kind {
-                        RecipientKind::Email => (
-                            &list.emails,
-                            Some(&list.email_domains),
-                            "`emails` or `email_domains`",
-                        ),
-                        RecipientKind::Account | RecipientKind::Iban => {
-                            (&list.accounts, None, "`accounts`")
-                        }
-                    };
-                    if values.is_empty() && domains.is_none_or(HashSet::is_empty) {
-                        return Err(Problem::new(format!(
-                            "{}: the list `{name}` has no {kinds}, so it allows nobody here",
-                            rule.id
-                        ))
-                        .help(format!(
-                            "add {kinds} to `lists.{name}`, or name another list"
-                        )));
+        for name in lists(&rule.allow) {
+            let added = list(policy, name, &rule.id).and_then(|list| {
+                let (values, domains, kinds) = match rule.kind {
+                    RecipientKind::Email => (
+                        &list.emails,
+                        Some(&list.email_domains),
+                        "`emails` or `email_domains`",
+                    ),
+                    RecipientKind::Account | RecipientKind::Iban => {
+                        (&list.accounts, None, "`accounts`")
                     }
-                    ready.values.extend(values.iter().cloned());
-                    ready.domains.extend(domains.into_iter().flatten().cloned());
-                    Ok(())
-                }),
-                Allowed::Lookup(name) => ReadyLookup::new(policy, stores, name, &rule.id, None)
-                    .map(|lookup| ready.lookups.push(lookup)),
-            };
+                };
+                if values.is_empty() && domains.is_none_or(HashSet::is_empty) {
+                    return Err(Problem::new(format!(
+                        "{}: the list `{name}` has no {kinds}, so it allows nobody here",
+                        rule.id
+                    ))
+                    .help(format!(
+                        "add {kinds} to `lists.{name}`, or name another list"
+                    )));
+                }
+                ready.values.extend(values.iter().cloned());
+                ready.domains.extend(domains.into_iter().flatten().cloned());
+                Ok(())
+            });
             problems.extend(added.err());
         }
         ready
@@ -127,7 +125,7 @@ impl Ready {
                     found
                         .into_iter()
                         .filter(|recipient| !self.lists(recipient))
-                        .map(|recipient| (at.clone(), recipient)),
+                        .map(|recipient| recipient.unlisted(&at)),
                 ),
                 Err(Unreadable(why)) => objections.add(
                     Otherwise::Deny,
@@ -144,18 +142,21 @@ impl Ready {
         if unlisted.is_empty() || objections.is_denied() {
             return Ok(());
         }
-        let looked_up = self.looked_up(context).await?;
-        for (at, recipient) in unlisted {
-            if !looked_up.contains(&recipient.key()) {
-                let finding = finding(
-                    LayerId::Recipients,
-                    &self.rule.id,
-                    Reason::RecipientNotAllowed,
-                    Some(at),
-                    "the recipient is on none of the rule's lists and look-ups",
-                );
-                objections.add(self.rule.otherwise, finding);
-            }
+        let read = |text: &str| {
+            let read = self
+                .read(&Value::String(text.to_owned()))
+                .unwrap_or_default();
+            read.iter().map(Recipient::key).collect()
+        };
+        for unvouched in self.vouchers.judge(context, unlisted, read).await? {
+            let finding = finding(
+                LayerId::Recipients,
+                &self.rule.id,
+                Reason::RecipientNotAllowed,
+                Some(unvouched.value.at),
+                unvouched.detail,
+            );
+            objections.add(unvouched.otherwise, finding);
         }
         Ok(())
     }
@@ -218,24 +219,6 @@ impl Ready {
         }
         self.values.contains(&recipient.key())
     }
-
-    /// What the look-ups allow; a value that cannot be read allows nobody.
-    async fn looked_up(&self, context: &Context<'_>) -> Result<HashSet<String>, Undecided> {
-        let mut allowed = HashSet::new();
-        for lookup in &self.lookups {
-            let session = &context.exchange.session;
-            for value in lookup.values(LayerId::Recipients, session, None).await? {
-                let value = match value {
-                    SqlValue::Text(text) => Value::String(text),
-                    SqlValue::Integer(number) => Value::from(number),
-                    SqlValue::Null | SqlValue::Real(_) | SqlValue::Blob(_) => continue,
-                };
-                let read = self.read(&value).unwrap_or_default();
-                allowed.extend(read.iter().map(Recipient::key));
-            }
-        }
-        Ok(allowed)
-    }
 }
 
 enum Recipient {
@@ -244,6 +227,18 @@ enum Recipient {
 }
 
 impl Recipient {
+    fn unlisted(&self, at: &str) -> Unlisted {
+        let kind = match self {
+            Self::Email(_) => ValueKind::Email,
+            Self::Account(_) => ValueKind::Account,
+        };
+        Unlisted {
+            at: at.to_owned(),
+            kind,
+            key: self.key(),
+        }
+    }
+
     fn key(&self) -> String {
         match self {
             Self::Email(address) => address.to_key(),

@@ -1,6 +1,6 @@
 //! Controls that are written down and never run: the commonest fault of a guardrail.
 
-use crate::policy::{Allowed, Otherwise, Policy, ToolMatcher, ToolRule};
+use crate::policy::{self, Otherwise, Policy, ToolMatcher, ToolRule};
 use crate::source::{Field, Problem};
 use crate::verdict::{LayerId, Mode};
 
@@ -160,26 +160,17 @@ fn holds_without_tickets(root: &Field<'_>, policy: &Policy) {
 
 fn unused(root: &Field<'_>, policy: &Policy) {
     let rules = || policy.tools.iter();
-    let recipients = || {
-        rules()
-            .flat_map(|rule| &rule.recipients)
-            .flat_map(|r| &r.allow)
+    let allow = || {
+        let recipients = rules().flat_map(|rule| rule.recipients.iter().map(|rule| &rule.allow));
+        let egress = rules().flat_map(|rule| &rule.egress).chain(&policy.egress);
+        recipients.chain(egress.map(|rule| &rule.allow))
     };
-    let egress = || rules().flat_map(|rule| &rule.egress).chain(&policy.egress);
-    let list_used = |name: &str| {
-        egress()
-            .flat_map(|rule| &rule.allow)
-            .any(|list| list.as_str() == name)
-            || recipients().any(|a| matches!(a, Allowed::List(list) if list.as_str() == name))
-    };
+    let list_used =
+        |name: &str| allow().any(|allow| policy::lists(allow).any(|list| list.as_str() == name));
     let lookup_used = |name: &str| {
-        let owners = || {
-            rules()
-                .flat_map(|rule| &rule.ownership)
-                .map(|rule| &rule.owner)
-        };
-        owners().any(|lookup| lookup.as_str() == name)
-            || recipients().any(|a| matches!(a, Allowed::Lookup(l) if l.as_str() == name))
+        let owners = rules().flat_map(|rule| rule.ownership.iter().map(|rule| &rule.owner));
+        let allowed = allow().flat_map(|allow| policy::lookups(allow));
+        owners.chain(allowed).any(|lookup| lookup.as_str() == name)
     };
     let say = |section, what, used: &dyn Fn(&str) -> bool| {
         let entries = root.peek(section).and_then(|field| field.entries());

@@ -4,20 +4,9 @@ use super::matcher::{Order, matcher};
 use crate::policy::{InjectionPolicy, Thresholds};
 use crate::source::{Field, Fields, Kind};
 
-/// No threshold anywhere.
-pub(super) const fn none() -> InjectionPolicy {
-    InjectionPolicy {
-        default: Thresholds {
-            redact: None,
-            block: None,
-        },
-        tools: Vec::new(),
-    }
-}
-
 pub(super) fn injection(field: &Field<'_>) -> Option<InjectionPolicy> {
     let mut fields = field.map()?;
-    let default = thresholds(&mut fields, none().default);
+    let default = thresholds(&mut fields, InjectionPolicy::never().default);
     let mut tools = Vec::new();
     let mut whole = default.is_some();
     if let Some(list) = fields.optional("tools") {
@@ -32,7 +21,10 @@ pub(super) fn injection(field: &Field<'_>) -> Option<InjectionPolicy> {
             if let (Some(matcher), Some(tool)) = (&matcher, &tool) {
                 order.add(matcher, tool);
             }
-            let own = thresholds(&mut fields, default.unwrap_or(none().default));
+            let own = thresholds(
+                &mut fields,
+                default.unwrap_or(InjectionPolicy::never().default),
+            );
             match (matcher, own) {
                 (Some(matcher), Some(own)) => tools.push((matcher, own)),
                 _ => whole = false,

@@ -15,7 +15,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::HEXLOWER;
 
 use crate::names::LookupName;
-use crate::policy::{Lookup, Modes, Policy, PolicyHash};
+use crate::policy::{InjectionPolicy, Lookup, Modes, Policy, PolicyHash};
 use crate::source::{self, Field, Fields, Problems, Reader, Tree};
 use crate::verdict::{LayerId, Mode};
 
@@ -102,7 +102,7 @@ fn policy(root: &Field<'_>, hash: PolicyHash) -> Option<Policy> {
     );
     let injection = match fields.optional("injection") {
         Some(field) => injection::injection(&field),
-        None => Some(injection::none()),
+        None => Some(InjectionPolicy::never()),
     };
     let policy = Policy {
         name: name?.to_owned(),

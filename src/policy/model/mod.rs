@@ -1,11 +1,26 @@
 //! A policy that can run: every name resolved, every pattern compiled. Made by `policy::compile`, never by hand.
 
+mod allowed;
+mod conditions;
+mod egress;
+mod injection;
+mod ownership;
+mod recipients;
+mod ticket;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+pub use allowed::{Allowed, lists, lookups};
+pub use conditions::Condition;
+pub use egress::EgressRule;
+pub use injection::{InjectionPolicy, Thresholds};
+pub use ownership::OwnershipRule;
+pub use recipients::{RecipientKind, RecipientRule};
+pub use ticket::{Gate, TicketRule};
 
 use super::selector::Selector;
 use crate::layers::egress::Location;
@@ -70,6 +85,21 @@ pub struct Policy {
 }
 
 impl Policy {
+    /// A policy without rules, every layer off.
+    pub fn new(name: impl Into<String>, hash: PolicyHash) -> Self {
+        Self {
+            name: name.into(),
+            hash,
+            modes: Modes::none(),
+            lists: HashMap::new(),
+            lookups: HashMap::new(),
+            tools: Vec::new(),
+            egress: None,
+            provider_tools: Vec::new(),
+            injection: InjectionPolicy::never(),
+        }
+    }
+
     /// The first rule that matches the tool.
     pub fn rule_for(&self, tool: &ToolName) -> Option<&ToolRule> {
         self.tools.iter().find(|rule| rule.matcher.matches(tool))
@@ -160,8 +190,31 @@ pub struct ToolRule {
     pub recipients: Vec<RecipientRule>,
     /// Resources in arguments.
     pub ownership: Vec<OwnershipRule>,
+    /// Scopes that the principal must have, all of them.
+    pub scopes: Vec<Arc<str>>,
+    /// Conditions on the call; each must hold.
+    pub when: Vec<Condition>,
     /// The ticket it needs.
     pub ticket: Option<TicketRule>,
+}
+
+impl ToolRule {
+    /// A rule for a write that asks for nothing.
+    pub fn new(id: impl Into<RuleId>, matcher: ToolMatcher) -> Self {
+        Self {
+            id: id.into(),
+            matcher,
+            deny: false,
+            effect: Effect::Write,
+            executes_at: None,
+            egress: Vec::new(),
+            recipients: Vec::new(),
+            ownership: Vec::new(),
+            scopes: Vec::new(),
+            when: Vec::new(),
+            ticket: None,
+        }
+    }
 }
 
 /// A tool that the model's provider may run by itself.
@@ -183,116 +236,4 @@ pub enum Otherwise {
     Deny,
     /// The call waits for a ticket; without an approver it is refused.
     Hold,
-}
-
-/// URLs at these places may lead only to these hosts.
-#[derive(Clone, Debug)]
-pub struct EgressRule {
-    /// `tools[3].egress[0]`, or `egress`.
-    pub id: RuleId,
-    /// Where to look; every string below a selected value is read.
-    pub at: Vec<Selector>,
-    /// Lists with hosts.
-    pub allow: Vec<ListName>,
-    /// What otherwise.
-    pub otherwise: Otherwise,
-}
-
-/// How a recipient is read and compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RecipientKind {
-    /// A mailbox list (RFC 5322), every mailbox must pass.
-    Email,
-    /// A bank account or another opaque account id: spaces removed, ASCII upper-cased, compared exactly.
-    Account,
-    /// An IBAN: as `Account`, and its length and check digits must be right.
-    Iban,
-}
-
-/// Who may be allowed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Allowed {
-    /// An entry of the list.
-    List(ListName),
-    /// A value that the look-up returns.
-    Lookup(LookupName),
-}
-
-/// Recipients at these places must be allowed.
-#[derive(Clone, Debug)]
-pub struct RecipientRule {
-    /// `tools[3].recipients[0]`.
-    pub id: RuleId,
-    /// Where they stand.
-    pub at: Vec<Selector>,
-    /// How they are read.
-    pub kind: RecipientKind,
-    /// Who passes.
-    pub allow: Vec<Allowed>,
-    /// What otherwise.
-    pub otherwise: Otherwise,
-}
-
-/// The resource at this place must belong to the principal.
-#[derive(Clone, Debug)]
-pub struct OwnershipRule {
-    /// `tools[3].ownership[0]`.
-    pub id: RuleId,
-    /// Where its id stands; every selected value must pass.
-    pub resource: Selector,
-    /// Name of the SQL parameter that gets the id, without colon.
-    pub bind: String,
-    /// Look-up that returns the owner's subject.
-    pub owner: LookupName,
-}
-
-/// Who gives the permission.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Gate {
-    /// The same end user, outside the model's reach.
-    Confirm,
-    /// Somebody else with the role.
-    Approve,
-}
-
-/// The call needs a ticket.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TicketRule {
-    /// `tools[3].ticket`.
-    pub id: RuleId,
-    /// Who.
-    pub gate: Gate,
-    /// Which role the approver must have; `None`: any approver.
-    pub role: Option<String>,
-    /// How long a request and its approval live.
-    pub ttl: Duration,
-    /// Template for the approver: `{/json/pointer}` is replaced by the stored argument.
-    pub summary: Option<String>,
-}
-
-/// Thresholds for one set of tools. A score is in 0..=1.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Thresholds {
-    /// From here the matched spans are replaced; `None`: never.
-    pub redact: Option<f64>,
-    /// From here the whole text is withheld; `None`: never.
-    pub block: Option<f64>,
-}
-
-/// What the injection layer does.
-#[derive(Clone, Debug)]
-pub struct InjectionPolicy {
-    /// For tools without an entry of their own.
-    pub default: Thresholds,
-    /// First match wins.
-    pub tools: Vec<(ToolMatcher, Thresholds)>,
-}
-
-impl InjectionPolicy {
-    /// The thresholds for a text of this tool.
-    pub fn for_tool(&self, tool: Option<&ToolName>) -> Thresholds {
-        tool.and_then(|tool| self.tools.iter().find(|(matcher, _)| matcher.matches(tool)))
-            .map_or(self.default, |(_, thresholds)| *thresholds)
-    }
 }

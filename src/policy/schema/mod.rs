@@ -1,5 +1,12 @@
 //! The JSON Schema of a policy file, for editors. What it lets through is still read by `compile`, which knows more.
 
+mod allowed;
+mod egress;
+mod injection;
+mod ownership;
+mod recipients;
+mod ticket;
+
 use serde_json::{Value, json};
 
 use crate::verdict::LayerId;
@@ -19,10 +26,10 @@ pub fn schema() -> Value {
             "layers": layers(),
             "lists": named(&list(), "Named allowlists"),
             "lookups": named(&lookup(), "Named read-only questions to a database"),
-            "egress": egress(false),
+            "egress": egress::rule(false),
             "provider_tools": provider_tools(),
             "tools": {"type": "array", "items": tool(), "description": "Rules; the first that matches a tool decides alone"},
-            "injection": injection()
+            "injection": injection::section()
         }
     })
 }
@@ -119,19 +126,6 @@ fn otherwise() -> Value {
     json!({"enum": ["deny", "hold"], "description": "deny (default), or hold for a ticket"})
 }
 
-fn egress(with_at: bool) -> Value {
-    let allow = json!({"type": "array", "items": name(), "description": "Lists with hosts"});
-    if with_at {
-        let properties = json!({"at": at(), "allow": allow, "otherwise": otherwise()});
-        return object(&["at", "allow"], &properties);
-    }
-    let properties = json!({"allow": allow, "otherwise": otherwise()});
-    described(
-        object(&["allow"], &properties),
-        "URLs in any argument of a tool whose rule has no egress",
-    )
-}
-
 fn rules(of: &Value, description: &str) -> Value {
     json!({"type": "array", "minItems": 1, "items": of, "description": description})
 }
@@ -141,27 +135,6 @@ fn matcher() -> Value {
 }
 
 fn tool() -> Value {
-    let recipients = object(
-        &["at", "kind", "allow"],
-        &json!({
-            "at": at(),
-            "kind": {"enum": ["email", "account", "iban"]},
-            "allow": {
-                "type": "array",
-                "items": {"anyOf": [name(), object(&["lookup"], &json!({"lookup": name()}))]},
-                "description": "Lists, or {lookup: NAME}"
-            },
-            "otherwise": otherwise()
-        }),
-    );
-    let ownership = object(
-        &["resource", "as", "owner"],
-        &json!({
-            "resource": selector(),
-            "as": {"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$", "description": "SQL parameter that gets the id"},
-            "owner": described(name(), "Look-up that returns the owner's subject")
-        }),
-    );
     let route = object(&["route"], &json!({"route": name()}));
     object(
         &["tool"],
@@ -173,10 +146,10 @@ fn tool() -> Value {
                 "anyOf": [{"const": "agent"}, route],
                 "description": "Where a call takes effect: there its ticket is redeemed"
             },
-            "egress": rules(&egress(true), "URLs in arguments"),
-            "recipients": rules(&recipients, "People and accounts in arguments"),
-            "ownership": rules(&ownership, "Resources in arguments"),
-            "ticket": ticket()
+            "egress": rules(&egress::rule(true), "URLs in arguments"),
+            "recipients": rules(&recipients::rule(), "People and accounts in arguments"),
+            "ownership": rules(&ownership::rule(), "Resources in arguments"),
+            "ticket": ticket::rule()
         }),
     )
 }
@@ -193,44 +166,4 @@ fn provider_tools() -> Value {
         "items": object(&["type"], &json!({"type": matcher(), "servers": servers})),
         "description": "Tools that the model's provider may run; all others are denied"
     })
-}
-
-fn ticket() -> Value {
-    let duration = "^[0-9]";
-    object(
-        &["gate", "ttl"],
-        &json!({
-            "gate": {"enum": ["confirm", "approve"], "description": "confirm: the same user; approve: somebody else"},
-            "role": described(name(), "Role that the approver must have"),
-            "ttl": {"type": "string", "pattern": duration, "description": "Such as 15m; at most 720h"},
-            "summary": described(text(), "For the approver; {/pointer} is replaced by the argument")
-        }),
-    )
-}
-
-fn threshold(description: &str) -> Value {
-    json!({
-        "anyOf": [{"type": "number", "minimum": 0, "maximum": 1}, {"const": "never"}],
-        "description": description
-    })
-}
-
-fn injection() -> Value {
-    let redact = || threshold("From this score the matching spans are removed");
-    let block = || threshold("From this score the whole output is withheld");
-    let tool = object(
-        &["tool"],
-        &json!({"tool": matcher(), "redact": redact(), "block": block()}),
-    );
-    described(
-        object(
-            &[],
-            &json!({
-                "redact": redact(),
-                "block": block(),
-                "tools": {"type": "array", "items": tool}
-            }),
-        ),
-        "Thresholds for what tools give back",
-    )
 }
