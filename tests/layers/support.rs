@@ -1,6 +1,5 @@
 //! Policies and exchanges made by hand.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,11 +8,8 @@ use holdpoint::guard::{Guard, Parts};
 use holdpoint::item::{
     Arguments, Exchange, Item, Leg, Located, Place, RouteKind, ToolCall, ToolOutput,
 };
-use holdpoint::names::{RouteName, RuleId, ToolName, UpstreamName};
-use holdpoint::policy::{
-    Effect, InjectionPolicy, List, Lookup, Modes, Policy, PolicyHash, Selector, Thresholds,
-    ToolMatcher, ToolRule,
-};
+use holdpoint::names::{RouteName, ToolName, UpstreamName};
+use holdpoint::policy::{List, Lookup, Modes, Policy, PolicyHash, Selector, ToolMatcher, ToolRule};
 use holdpoint::principal::{Principal, Session};
 use holdpoint::source::Problems;
 use holdpoint::store::Stores;

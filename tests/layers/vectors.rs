@@ -57,7 +57,7 @@ fn egress_policy(given: &Value) -> Policy {
     policy.egress = Some(EgressRule {
         id: "egress".into(),
         at,
-        allow: vec!["allowed".into()],
+        allow: vec![Allowed::List("allowed".into())],
         otherwise: Otherwise::Deny,
     });
     policy

@@ -10,10 +10,7 @@ use holdpoint::clock::Clock;
 use holdpoint::guard::{Claim, Guard, Outcome, Parts, Receipt, Venues};
 use holdpoint::item::{Arguments, Exchange, Item, Leg, Located, Place, RouteKind, ToolCall};
 use holdpoint::names::{RouteName, RuleId, SessionKey, TicketId, ToolName, UpstreamName};
-use holdpoint::policy::{
-    Effect, ExecutesAt, Gate, InjectionPolicy, Modes, Policy, PolicyHash, Thresholds, TicketRule,
-    ToolMatcher, ToolRule,
-};
+use holdpoint::policy::{ExecutesAt, Gate, Policy, PolicyHash, TicketRule, ToolMatcher, ToolRule};
 use holdpoint::principal::{Principal, Session};
 use holdpoint::store::Stores;
 use holdpoint::store::tickets::{
