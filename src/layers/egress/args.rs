@@ -246,18 +246,50 @@ mod tests {
             assert_eq!(arguments(&rule, &args, &fields), Ok(()), "{args}");
         }
         for (args, at, code) in [
-            (json!({"links": ["https://a.example", "x"]}), "/links/1", Code::MalformedUrl),
-            (json!({"links": "//a.example"}), "/links", Code::MalformedUrl),
+            (
+                json!({"links": ["https://a.example", "x"]}),
+                "/links/1",
+                Code::MalformedUrl,
+            ),
+            (
+                json!({"links": "//a.example"}),
+                "/links",
+                Code::MalformedUrl,
+            ),
             (json!({"links": [7]}), "/links/0", Code::MalformedUrl),
-            (json!({"a": {"b": "x https://evil.example"}}), "/a/b", Code::HostNotAllowed),
+            (
+                json!({"a": {"b": "x https://evil.example"}}),
+                "/a/b",
+                Code::HostNotAllowed,
+            ),
             (json!({"https://evil.example": 1}), "", Code::HostNotAllowed),
-            (json!({"a": "[\"https:\\/\\/evil.example\"]"}), "/a", Code::HostNotAllowed),
-            (json!({"a": "\"\\u0068ttps://evil.example\""}), "/a", Code::HostNotAllowed),
-            (json!({"a": "https%3A%2F%2Fevil.example%2Fx"}), "/a", Code::HostNotAllowed),
-            (json!({"a": "u=https%253A%252F%252Fevil.example"}), "/a", Code::HostNotAllowed),
+            (
+                json!({"a": "[\"https:\\/\\/evil.example\"]"}),
+                "/a",
+                Code::HostNotAllowed,
+            ),
+            (
+                json!({"a": "\"\\u0068ttps://evil.example\""}),
+                "/a",
+                Code::HostNotAllowed,
+            ),
+            (
+                json!({"a": "https%3A%2F%2Fevil.example%2Fx"}),
+                "/a",
+                Code::HostNotAllowed,
+            ),
+            (
+                json!({"a": "u=https%253A%252F%252Fevil.example"}),
+                "/a",
+                Code::HostNotAllowed,
+            ),
         ] {
             let objection = arguments(&rule, &args, &fields).unwrap_err();
-            assert_eq!((objection.at.as_str(), objection.denied.code), (at, code), "{args}");
+            assert_eq!(
+                (objection.at.as_str(), objection.denied.code),
+                (at, code),
+                "{args}"
+            );
         }
         let by_key = Fields {
             by_key: true,

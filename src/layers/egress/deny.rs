@@ -298,7 +298,12 @@ mod tests {
         ] {
             assert!(!is_public_name(name), "{name}");
         }
-        for name in ["shop.test", "localhost.test", "internal.example", "notlocal.example"] {
+        for name in [
+            "shop.test",
+            "localhost.test",
+            "internal.example",
+            "notlocal.example",
+        ] {
             assert!(is_public_name(name), "{name}");
         }
     }

@@ -64,9 +64,7 @@ fn decoded(found: &Found) -> String {
     match &found.url {
         Ok(url) => {
             let shown = url.to_string();
-            percent_decode_str(&shown)
-                .decode_utf8_lossy()
-                .into_owned()
+            percent_decode_str(&shown).decode_utf8_lossy().into_owned()
         }
         Err(denied) => denied.code.to_string(),
     }

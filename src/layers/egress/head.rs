@@ -262,8 +262,14 @@ mod tests {
             ("CONNECT evil.example:443 HTTP/1.1", "host_not_allowed"),
             ("CONNECT api.example HTTP/1.1", "malformed_request"),
             ("CONNECT api.example:443/x HTTP/1.1", "malformed_request"),
-            ("CONNECT https://api.example:443 HTTP/1.1", "malformed_request"),
-            ("CONNECT api.example:443@evil.example:443 HTTP/1.1", "userinfo"),
+            (
+                "CONNECT https://api.example:443 HTTP/1.1",
+                "malformed_request",
+            ),
+            (
+                "CONNECT api.example:443@evil.example:443 HTTP/1.1",
+                "userinfo",
+            ),
             ("CONNECT api%2eexample:443 HTTP/1.1", "encoded_host"),
             ("CONNECT api.example:443  HTTP/1.1", "malformed_request"),
             ("CONNECT api.example:443", "malformed_request"),
@@ -288,7 +294,10 @@ mod tests {
             (vec!["API.EXAMPLE"], "ok"),
             (vec!["api.example:80"], "host_mismatch"),
             (vec!["evil.example:443"], "host_mismatch"),
-            (vec!["api.example:443", "api.example:443"], "malformed_request"),
+            (
+                vec!["api.example:443", "api.example:443"],
+                "malformed_request",
+            ),
             (vec!["api.example@evil.example"], "userinfo"),
         ] {
             let headers = hosts.iter().map(|host| ("Host", host.as_bytes())).collect();
@@ -299,22 +308,82 @@ mod tests {
     #[test]
     fn a_plain_request_names_one_place_twice() {
         for (line, hosts, expected) in [
-            ("GET http://api.example/x HTTP/1.1", vec!["api.example"], "ok"),
-            ("GET http://api.example/ HTTP/1.1", vec!["API.example.:80"], "ok"),
-            ("GET https://api.example/ HTTP/1.1", vec!["api.example:443"], "ok"),
-            ("GET http://api.example/ HTTP/1.1", vec!["evil.example"], "host_mismatch"),
-            ("GET http://api.example/ HTTP/1.1", vec!["api.example:8080"], "host_mismatch"),
-            ("GET http://api.example/ HTTP/1.1", vec![], "malformed_request"),
-            ("GET http://api.example/ HTTP/1.1", vec!["api.example", "api.example"], "malformed_request"),
+            (
+                "GET http://api.example/x HTTP/1.1",
+                vec!["api.example"],
+                "ok",
+            ),
+            (
+                "GET http://api.example/ HTTP/1.1",
+                vec!["API.example.:80"],
+                "ok",
+            ),
+            (
+                "GET https://api.example/ HTTP/1.1",
+                vec!["api.example:443"],
+                "ok",
+            ),
+            (
+                "GET http://api.example/ HTTP/1.1",
+                vec!["evil.example"],
+                "host_mismatch",
+            ),
+            (
+                "GET http://api.example/ HTTP/1.1",
+                vec!["api.example:8080"],
+                "host_mismatch",
+            ),
+            (
+                "GET http://api.example/ HTTP/1.1",
+                vec![],
+                "malformed_request",
+            ),
+            (
+                "GET http://api.example/ HTTP/1.1",
+                vec!["api.example", "api.example"],
+                "malformed_request",
+            ),
             ("GET / HTTP/1.1", vec!["api.example"], "malformed_request"),
-            ("OPTIONS * HTTP/1.1", vec!["api.example"], "malformed_request"),
-            ("GET api.example/ HTTP/1.1", vec!["api.example"], "malformed_request"),
-            ("GET http://api.example/#x HTTP/1.1", vec!["api.example"], "malformed_request"),
-            ("GET http://u@api.example/ HTTP/1.1", vec!["api.example"], "userinfo"),
-            ("GET http://evil.example/ HTTP/1.1", vec!["evil.example"], "host_not_allowed"),
-            ("GET ftp://api.example/ HTTP/1.1", vec!["api.example"], "scheme_not_allowed"),
-            ("CONNECT http://api.example/ HTTP/1.1", vec!["api.example"], "malformed_request"),
-            ("G@T http://api.example/ HTTP/1.1", vec!["api.example"], "malformed_request"),
+            (
+                "OPTIONS * HTTP/1.1",
+                vec!["api.example"],
+                "malformed_request",
+            ),
+            (
+                "GET api.example/ HTTP/1.1",
+                vec!["api.example"],
+                "malformed_request",
+            ),
+            (
+                "GET http://api.example/#x HTTP/1.1",
+                vec!["api.example"],
+                "malformed_request",
+            ),
+            (
+                "GET http://u@api.example/ HTTP/1.1",
+                vec!["api.example"],
+                "userinfo",
+            ),
+            (
+                "GET http://evil.example/ HTTP/1.1",
+                vec!["evil.example"],
+                "host_not_allowed",
+            ),
+            (
+                "GET ftp://api.example/ HTTP/1.1",
+                vec!["api.example"],
+                "scheme_not_allowed",
+            ),
+            (
+                "CONNECT http://api.example/ HTTP/1.1",
+                vec!["api.example"],
+                "malformed_request",
+            ),
+            (
+                "G@T http://api.example/ HTTP/1.1",
+                vec!["api.example"],
+                "malformed_request",
+            ),
         ] {
             let headers = hosts.iter().map(|host| ("host", host.as_bytes())).collect();
             assert_eq!(forward(line, headers), expected, "{line} {hosts:?}");
@@ -326,17 +395,30 @@ mod tests {
         for (headers, expected) in [
             (vec![("Content-Length", "3")], "ok"),
             (vec![("Transfer-Encoding", "chunked")], "ok"),
-            (vec![("Content-Length", "3"), ("Transfer-Encoding", "chunked")], "malformed_request"),
-            (vec![("Content-Length", "3"), ("Content-Length", "4")], "malformed_request"),
+            (
+                vec![("Content-Length", "3"), ("Transfer-Encoding", "chunked")],
+                "malformed_request",
+            ),
+            (
+                vec![("Content-Length", "3"), ("Content-Length", "4")],
+                "malformed_request",
+            ),
             (vec![("Content-Length", "+3")], "malformed_request"),
             (vec![("Content-Length", "3, 3")], "malformed_request"),
             (vec![("Transfer-Encoding", "xchunked")], "malformed_request"),
-            (vec![("Transfer-Encoding", "gzip, chunked")], "malformed_request"),
+            (
+                vec![("Transfer-Encoding", "gzip, chunked")],
+                "malformed_request",
+            ),
             (vec![("Transfer-Encoding ", "chunked")], "malformed_request"),
             (vec![("X", "a\r\nHost: evil.example")], "malformed_request"),
         ] {
             let mut given = vec![("Host", b"api.example".as_slice())];
-            given.extend(headers.iter().map(|(name, value)| (*name, value.as_bytes())));
+            given.extend(
+                headers
+                    .iter()
+                    .map(|(name, value)| (*name, value.as_bytes())),
+            );
             let said = forward("POST http://api.example/ HTTP/1.1", given);
             assert_eq!(said, expected, "{headers:?}");
         }
@@ -348,7 +430,11 @@ mod tests {
         rule.methods = vec!["GET".to_owned()];
         let judged = |method: &str, headers: &[(&str, &str)]| {
             let mut given = vec![("Host", b"api.example".as_slice())];
-            given.extend(headers.iter().map(|(name, value)| (*name, value.as_bytes())));
+            given.extend(
+                headers
+                    .iter()
+                    .map(|(name, value)| (*name, value.as_bytes())),
+            );
             let line = format!("{method} http://api.example/ HTTP/1.1");
             code(Head::read(&line, given).and_then(|head| http_forward(&rule, &head)))
         };
@@ -369,11 +455,19 @@ mod tests {
             ("GET /x HTTP/1.1", "api.example", "ok"),
             ("GET https://api.example/x HTTP/1.1", "api.example", "ok"),
             ("GET /x HTTP/1.1", "other.example", "host_mismatch"),
-            ("GET https://other.example/x HTTP/1.1", "other.example", "host_mismatch"),
+            (
+                "GET https://other.example/x HTTP/1.1",
+                "other.example",
+                "host_mismatch",
+            ),
         ] {
             let headers = vec![("Host", host.as_bytes())];
             let head = Head::read(line, headers).unwrap();
-            assert_eq!(code(intercepted(&rule(), &tunnel, &head)), expected, "{line}");
+            assert_eq!(
+                code(intercepted(&rule(), &tunnel, &head)),
+                expected,
+                "{line}"
+            );
         }
     }
 }

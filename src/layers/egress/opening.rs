@@ -26,7 +26,11 @@ impl Opening {
     pub fn read(bytes: &[u8]) -> Option<Self> {
         // A TLS record of a handshake: RFC 8446 section 5.1.
         let record = [0x16, 0x03];
-        if !bytes.iter().zip(record).all(|(byte, expected)| *byte == expected) {
+        if !bytes
+            .iter()
+            .zip(record)
+            .all(|(byte, expected)| *byte == expected)
+        {
             return Some(Self::NotTls);
         }
         let mut acceptor = rustls::server::Acceptor::default();
@@ -146,10 +150,16 @@ mod tests {
             assert_eq!(judged(&rule, &named, &first), Err(code), "{first:?}");
         }
         let address = tunnel(Host::Ip([93, 184, 216, 34].into()));
-        assert_eq!(judged(&rule, &address, &sni("a.example")), Err(Code::SniMismatch));
+        assert_eq!(
+            judged(&rule, &address, &sni("a.example")),
+            Err(Code::SniMismatch)
+        );
         rule.require_sni = false;
         assert_eq!(judged(&rule, &named, &none), Ok(()));
         assert_eq!(judged(&rule, &named, &Opening::NotTls), Ok(()));
-        assert_eq!(judged(&rule, &named, &sni("evil.example")), Err(Code::SniMismatch));
+        assert_eq!(
+            judged(&rule, &named, &sni("evil.example")),
+            Err(Code::SniMismatch)
+        );
     }
 }

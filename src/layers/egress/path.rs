@@ -11,7 +11,10 @@ const SLASH: Denied = Denied::new(
     Code::AmbiguousPath,
     "an encoded slash or backslash in the path",
 );
-const CONTROL: Denied = Denied::new(Code::AmbiguousPath, "an encoded control character in the path");
+const CONTROL: Denied = Denied::new(
+    Code::AmbiguousPath,
+    "an encoded control character in the path",
+);
 const PARAMETER: Denied = Denied::new(Code::AmbiguousPath, "a dot segment with a parameter");
 const ESCAPE: Denied = Denied::new(Code::AmbiguousPath, "a broken escape in the path");
 
@@ -211,7 +214,13 @@ mod tests {
                 "{path}"
             );
         }
-        for path in ["/v1/100%25", "/v1/a%20b", "/v1/file%2Etxt", "/v1/a;b=c", "/v1/..."] {
+        for path in [
+            "/v1/100%25",
+            "/v1/a%20b",
+            "/v1/file%2Etxt",
+            "/v1/a;b=c",
+            "/v1/...",
+        ] {
             assert_eq!(unambiguous(path), Ok(()), "{path}");
         }
     }

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use super::code::{Code, Denied};
-use super::target::{Host, Target, read};
 use super::deny;
+use super::target::{Host, Target, read};
 
 const PATH: Denied = Denied::new(
     Code::AmbiguousPath,

@@ -143,9 +143,15 @@ mod tests {
             ("https://x.b.example", "https://x.b.example/"),
             ("HTTPS://X.B.example:443/", "https://x.b.example/"),
             ("https://c.example/in/side", "https://c.example/in/side"),
-            ("/y?to=https://evil.example", "https://a.example/y?to=https://evil.example"),
+            (
+                "/y?to=https://evil.example",
+                "https://a.example/y?to=https://evil.example",
+            ),
         ] {
-            assert_eq!(followed("https://a.example/d/x", &[location]).as_deref(), Ok(end));
+            assert_eq!(
+                followed("https://a.example/d/x", &[location]).as_deref(),
+                Ok(end)
+            );
         }
         let better = followed("http://a.example/", &["https://a.example/"]);
         assert_eq!(better.as_deref(), Ok("https://a.example/"));
@@ -192,7 +198,10 @@ mod tests {
         let hops: Vec<_> = (0..11).map(|i| format!("/hop{i}")).collect();
         let hops: Vec<_> = hops.iter().map(String::as_str).collect();
         assert!(followed("https://a.example/", &hops[..10]).is_ok());
-        assert_eq!(followed("https://a.example/", &hops), Err(Code::RedirectLoop));
+        assert_eq!(
+            followed("https://a.example/", &hops),
+            Err(Code::RedirectLoop)
+        );
         let bad = followed("https://evil.example/", &["https://a.example/"]);
         assert_eq!(bad, Err(Code::HostNotAllowed));
     }

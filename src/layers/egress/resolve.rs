@@ -17,10 +17,8 @@ const OWN: Denied = Denied::new(
     Code::PrivateAddress,
     "the name leads to the guard's own address",
 );
-const ALIAS: Denied = Denied::new(
-    Code::PrivateAddress,
-    "the name is an alias of a local one",
-);
+const SPELLING: Denied = Denied::new(Code::AmbiguousIp, "not a plain spelling of an address");
+const ALIAS: Denied = Denied::new(Code::PrivateAddress, "the name is an alias of a local one");
 
 /// The addresses that may be dialled for a host that the rule allows, in the order of the answers. All answers must be
 /// acceptable: one that is not says that the name is not what it seems. Dial one of these and ask no resolver again.
@@ -34,7 +32,7 @@ pub fn resolve(
     port: u16,
     answers: &[IpAddr],
 ) -> Result<Vec<IpAddr>, Denied> {
-    rule.judge_host_only(host, port)?;
+    rule.may_look_up(host, port)?;
     if let Host::Ip(address) = host {
         // An address is its own answer.
         return answers
@@ -50,7 +48,10 @@ pub fn resolve(
         if rule.is_own(*answer, port) {
             return Err(OWN);
         }
-        let listed = || rule.nets().any(|entry: &Entry| entry.is_for(&Host::Ip(*answer), true));
+        let listed = || {
+            rule.nets()
+                .any(|entry: &Entry| entry.is_for(&Host::Ip(*answer), true))
+        };
         if rule.deny_private && deny::is_private(*answer) && !listed() {
             return Err(PRIVATE);
         }
@@ -62,6 +63,14 @@ pub fn resolve(
         }
     }
     Ok(dial)
+}
+
+/// Reads an address as a resolver's answer.
+///
+/// # Errors
+/// [`Code::AmbiguousIp`] for whatever is not plainly an address.
+pub fn read_answer(text: &str) -> Result<IpAddr, Denied> {
+    text.parse().map_err(|_| SPELLING)
 }
 
 /// Judges a name that a resolver gives as an alias (CNAME): whoever runs the first name chose it, so it need not be listed, but
@@ -118,8 +127,16 @@ mod tests {
             "64:ff9b::10.0.0.1",
             "2002:a00:1::",
         ] {
-            assert_eq!(judged(&rule, &[v4, bad]), Err(Code::PrivateAddress), "{bad}");
-            assert_eq!(judged(&rule, &[bad, v4]), Err(Code::PrivateAddress), "{bad}");
+            assert_eq!(
+                judged(&rule, &[v4, bad]),
+                Err(Code::PrivateAddress),
+                "{bad}"
+            );
+            assert_eq!(
+                judged(&rule, &[bad, v4]),
+                Err(Code::PrivateAddress),
+                "{bad}"
+            );
         }
     }
 
@@ -137,7 +154,10 @@ mod tests {
     #[test]
     fn the_guards_own_listeners_are_never_dialled() {
         let mut rule = rule(&["api.example", "10.0.0.9", "127.0.0.1"]);
-        rule.own = vec!["0.0.0.0:443".parse().unwrap(), "10.0.0.9:443".parse().unwrap()];
+        rule.own = vec![
+            "0.0.0.0:443".parse().unwrap(),
+            "10.0.0.9:443".parse().unwrap(),
+        ];
         assert!(judged(&rule, &["127.0.0.1"]).is_err());
         assert!(judged(&rule, &["10.0.0.9"]).is_err());
         rule.own.clear();
@@ -148,7 +168,13 @@ mod tests {
     fn an_alias_is_judged_by_where_it_cannot_lead() {
         let rule = rule(&["api.example"]);
         assert!(alias(&rule, "edge.cdn.example.").is_ok());
-        for name in ["localhost", "x.localhost", "metadata.google.internal", "10.0.0.1", "a..b"] {
+        for name in [
+            "localhost",
+            "x.localhost",
+            "metadata.google.internal",
+            "10.0.0.1",
+            "a..b",
+        ] {
             assert!(alias(&rule, name).is_err(), "{name}");
         }
     }

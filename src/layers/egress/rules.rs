@@ -164,8 +164,11 @@ impl Rule {
         self.host(host, port, port == 443).map(drop)
     }
 
-    /// The same where nothing is known of the scheme: at any port that the rule allows the host with some scheme of its own.
-    pub(super) fn judge_host_only(&self, host: &Host, port: u16) -> Result<(), Denied> {
+    /// Whether a resolver may be asked for a host: as [`Self::judge_host`], where port 80 may be the scheme's own as well.
+    ///
+    /// # Errors
+    /// A host or a port that the rule does not allow.
+    pub fn may_look_up(&self, host: &Host, port: u16) -> Result<(), Denied> {
         self.host(host, port, matches!(port, 80 | 443)).map(drop)
     }
 
@@ -238,8 +241,7 @@ impl Rule {
         self.own.iter().any(|listener| {
             let ours = listener.ip().to_canonical();
             let local = asked.is_loopback() || asked.is_unspecified();
-            let same = ours == asked
-                || local && (ours.is_loopback() || ours.is_unspecified());
+            let same = ours == asked || local && (ours.is_loopback() || ours.is_unspecified());
             listener.port() == port && same
         })
     }

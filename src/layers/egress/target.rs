@@ -150,7 +150,10 @@ impl Url {
     pub(super) fn with_scheme(&self, scheme: &'static str) -> Self {
         let mut url = self.clone();
         url.target.scheme = scheme;
-        url.target.port = url.target.port.filter(|port| default_port(scheme) != Some(*port));
+        url.target.port = url
+            .target
+            .port
+            .filter(|port| default_port(scheme) != Some(*port));
         url
     }
 
@@ -249,7 +252,7 @@ fn default_port(scheme: &str) -> Option<u16> {
 }
 
 /// Every scheme that connects to a host, best first.
-pub(super) const SCHEMES: [&str; 5] = ["https", "wss", "http", "ws", "ftp"];
+pub const SCHEMES: [&str; 5] = ["https", "wss", "http", "ws", "ftp"];
 
 /// Reads `host`, `host:port`, `[v6]` or `[v6]:port`: what stands between the slashes of a URL, or in a CONNECT line.
 ///
