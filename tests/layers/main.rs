@@ -9,6 +9,7 @@
 )]
 
 mod catalog;
+mod destinations;
 mod egress;
 mod injection;
 mod injection_data;
