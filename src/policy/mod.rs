@@ -10,4 +10,4 @@ pub use against::check_against;
 pub use compile::{Checked, check, load, parse, read};
 pub use model::*;
 pub use schema::schema;
-pub use selector::{At, Selector};
+pub use selector::{At, Selector, Tree};
