@@ -28,7 +28,10 @@ impl Tree for Value {
 
     fn elements<'v>(&'v self, visit: &mut dyn FnMut(usize, &'v Self)) {
         if let Self::Array(items) = self {
-            items.iter().enumerate().for_each(|(i, child)| visit(i, child));
+            items
+                .iter()
+                .enumerate()
+                .for_each(|(i, child)| visit(i, child));
         }
     }
 
@@ -40,13 +43,18 @@ impl Tree for Value {
 impl Tree for Node {
     fn members<'v>(&'v self, visit: &mut dyn FnMut(&'v str, &'v Self)) {
         if let Kind::Object(members) = &self.kind {
-            members.iter().for_each(|member| visit(&member.key, &member.value));
+            members
+                .iter()
+                .for_each(|member| visit(&member.key, &member.value));
         }
     }
 
     fn elements<'v>(&'v self, visit: &mut dyn FnMut(usize, &'v Self)) {
         if let Kind::Array(items) = &self.kind {
-            items.iter().enumerate().for_each(|(i, child)| visit(i, child));
+            items
+                .iter()
+                .enumerate()
+                .for_each(|(i, child)| visit(i, child));
         }
     }
 
@@ -194,12 +202,7 @@ fn is_key(name: &str, key: &str, fold: &str) -> bool {
         }
 }
 
-fn children<'v, T: Tree>(
-    value: &'v T,
-    rest: &[Step],
-    at: &mut At<'v>,
-    visit: Visit<'_, 'v, T>,
-) {
+fn children<'v, T: Tree>(value: &'v T, rest: &[Step], at: &mut At<'v>, visit: Visit<'_, 'v, T>) {
     value.members(&mut |name, child| member(name, child, rest, at, visit));
     value.elements(&mut |i, child| element(i, child, rest, at, visit));
 }
@@ -313,7 +316,10 @@ mod tests {
             let found = Selector::parse(selector).unwrap().strays(&value);
             found.into_iter().map(|(at, _)| at).collect()
         };
-        assert_eq!(strays("/people/*/email"), ["/people/1", "/people/2", "/people/3"]);
+        assert_eq!(
+            strays("/people/*/email"),
+            ["/people/1", "/people/2", "/people/3"]
+        );
         assert_eq!(strays("/people/*"), [] as [&str; 0]);
         assert_eq!(strays("/people"), [] as [&str; 0]);
     }

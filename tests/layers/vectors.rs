@@ -75,15 +75,11 @@ fn recipient_policy(given: &Value, kind: RecipientKind) -> Policy {
         },
     );
     let mut send = tool("tools[0]", ToolMatcher::Any);
+    let fields = texts(&given["fields"]);
+    let at = fields.iter().map(|field| selector(field)).collect();
     send.recipients = vec![RecipientRule {
-        id: "tools[0].recipients[0]".into(),
-        at: texts(&given["fields"])
-            .iter()
-            .map(|f| selector(f))
-            .collect(),
-        kind,
         allow: vec![Allowed::List("allowed".into())],
-        otherwise: Otherwise::Deny,
+        ..RecipientRule::new("tools[0].recipients[0]", at, kind)
     }];
     policy.tools.push(send);
     policy

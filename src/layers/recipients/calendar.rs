@@ -54,7 +54,14 @@ const GUESTS: [&str; 6] = [
 ];
 
 /// Values of `visibility` that show the event to those who see the calendar anyway.
-const HIDDEN: [&str; 6] = ["", "default", "private", "confidential", "normal", "personal"];
+const HIDDEN: [&str; 6] = [
+    "",
+    "default",
+    "private",
+    "confidential",
+    "normal",
+    "personal",
+];
 
 /// Finds people outside the rule's places, and what reaches further.
 pub(super) fn find(found: &mut Found<'_>, document: &Document) {

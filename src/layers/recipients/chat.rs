@@ -42,7 +42,12 @@ mod tests {
         for text in [" C0", "C0 ", "C0\n", "C\u{200b}0", "C0\u{a0}", "\u{0}"] {
             assert!(read_chat(text).is_err(), "{text:?}");
         }
-        for digits in ["-100777", "0", "9007199254740993", "123456789012345678901234567890"] {
+        for digits in [
+            "-100777",
+            "0",
+            "9007199254740993",
+            "123456789012345678901234567890",
+        ] {
             assert_eq!(read_integer(digits).unwrap(), digits);
         }
         for digits in ["1.0", "1e3", "-0", "1E+2", "", "-", "0.0"] {

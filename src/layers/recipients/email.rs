@@ -91,7 +91,10 @@ pub(super) fn check_hidden(text: &str) -> Result<(), Fault> {
 
 /// What some reader takes for the end of a line.
 pub(super) const fn is_line_break(c: char) -> bool {
-    matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}')
+    matches!(
+        c,
+        '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}'
+    )
 }
 
 /// Characters that a person does not see and a mail program may act on.

@@ -83,7 +83,10 @@ pub(super) fn find<'r>(
     let empty = found.count == 0 && found.objections.is_empty();
     if empty && !rule.permits(Permit::Nobody) {
         let at = rule.at.first().map(ToString::to_string);
-        let nobody = Fault::new(Code::NoRecipient, "no recipient where the rule looks for one");
+        let nobody = Fault::new(
+            Code::NoRecipient,
+            "no recipient where the rule looks for one",
+        );
         found.fault(at.unwrap_or_default(), nobody);
     }
     Ok(found)

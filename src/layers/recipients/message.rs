@@ -141,12 +141,13 @@ fn header(bytes: &[u8]) -> Result<String, Fault> {
     if head.len() > HEADER {
         return Err(Fault::malformed("a header that is too long"));
     }
-    let head = std::str::from_utf8(head)
-        .map_err(|_| Fault::malformed("a header that is not UTF-8"))?;
+    let head =
+        std::str::from_utf8(head).map_err(|_| Fault::malformed("a header that is not UTF-8"))?;
     if crlf {
         // A reader of the other kind of line end stops at the same place: `\r\n\r\n` is a blank line to it as well.
         let lines = head.replace("\r\n", "\n");
-        let bare = lines.contains('\r') || head.matches('\n').count() != head.matches("\r\n").count();
+        let bare =
+            lines.contains('\r') || head.matches('\n').count() != head.matches("\r\n").count();
         return if bare { Err(MIXED) } else { Ok(lines) };
     }
     // A reader that knows CRLF alone would read on to the first of them.
@@ -244,10 +245,15 @@ pub(super) fn check_words(value: &str) -> Result<(), Fault> {
 /// A line break, plain or in an encoded word, or a NUL.
 pub(super) fn check_header(text: &str) -> Result<(), Fault> {
     if text.contains(is_line_break) {
-        return Err(Fault::new(Code::HeaderInjection, "a line break in a header field"));
+        return Err(Fault::new(
+            Code::HeaderInjection,
+            "a line break in a header field",
+        ));
     }
     if text.contains('\0') {
-        return Err(check_hidden(text).err().unwrap_or(Fault::malformed("a NUL")));
+        return Err(check_hidden(text)
+            .err()
+            .unwrap_or(Fault::malformed("a NUL")));
     }
     check_words(text)
 }
@@ -279,7 +285,10 @@ mod tests {
         // No body and no blank line: every reader sees the same.
         assert_eq!(keys("To: ann@x.example\r\nCc:\r\n"), ["ann@x.example"]);
         assert_eq!(keys("To: ann@x.example"), ["ann@x.example"]);
-        assert_eq!(keys("Return-Path: <>\nTo: ann@x.example\n\n"), ["ann@x.example"]);
+        assert_eq!(
+            keys("Return-Path: <>\nTo: ann@x.example\n\n"),
+            ["ann@x.example"]
+        );
         assert_eq!(keys("Subject: x\n\nTo: ann@x.example\n"), [] as [&str; 0]);
         assert_eq!(keys(""), [] as [&str; 0]);
     }
@@ -317,7 +326,11 @@ mod tests {
             "VG86IGFubkB4LmV4YW1wbGUK====",
             "VG86-+_/",
         ] {
-            assert!(read_message(message).is_err(), "{message:?} {:?}", read_message(message));
+            assert!(
+                read_message(message).is_err(),
+                "{message:?} {:?}",
+                read_message(message)
+            );
         }
         let long = format!("To: ann@x.example\nX: {}\n\n", "a".repeat(HEADER));
         assert!(read_message(&long).is_err());
@@ -328,7 +341,14 @@ mod tests {
     #[test]
     fn header_texts_hold_no_line_break() {
         assert_eq!(check_header("Gr\u{fc}\u{df}e, Ann \u{2013} 5 %"), Ok(()));
-        for text in ["a\nBcc: e@x", "a\r", "a\u{2029}b", "a\u{b}b", "a\0b", "=?x?q?=0a?="] {
+        for text in [
+            "a\nBcc: e@x",
+            "a\r",
+            "a\u{2029}b",
+            "a\u{b}b",
+            "a\0b",
+            "=?x?q?=0a?=",
+        ] {
             assert!(check_header(text).is_err(), "{text:?}");
         }
     }

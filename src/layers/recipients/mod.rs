@@ -179,13 +179,7 @@ impl Ready {
     }
 
     fn finding(&self, reason: Reason, at: String, detail: String) -> Finding {
-        finding(
-            LayerId::Recipients,
-            &self.rule.id,
-            reason,
-            Some(at),
-            detail,
-        )
+        finding(LayerId::Recipients, &self.rule.id, reason, Some(at), detail)
     }
 }
 

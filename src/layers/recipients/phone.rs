@@ -76,7 +76,11 @@ mod tests {
             "(07700) 900123",
             " 07700-900-123 ",
         ] {
-            assert_eq!(gb(text).unwrap().as_deref(), Some("+447700900123"), "{text}");
+            assert_eq!(
+                gb(text).unwrap().as_deref(),
+                Some("+447700900123"),
+                "{text}"
+            );
         }
         let read = |region, text| read_phone(text, Region::named(region)).unwrap().unwrap();
         assert_eq!(read("US", "(202) 555-0143"), "+12025550143");
@@ -85,7 +89,10 @@ mod tests {
         assert_eq!(read("HU", "06 20 123 4567"), "+36201234567");
         assert_eq!(read("IN", "98765 43210"), "+919876543210");
         assert_eq!(read("ES", "612 345 678"), "+34612345678");
-        assert_eq!(read_phone("+12025550143", None).unwrap().unwrap(), "+12025550143");
+        assert_eq!(
+            read_phone("+12025550143", None).unwrap().unwrap(),
+            "+12025550143"
+        );
         assert_eq!(read_phone("  ", None).unwrap(), None);
     }
 
@@ -94,7 +101,9 @@ mod tests {
         // Read by its digits: no zero is left out behind a calling code, and nothing is added before a bare one.
         assert_eq!(gb("+44 (0)7700 900123").unwrap().unwrap(), "+4407700900123");
         assert_ne!(
-            read_phone("447700900123", Region::named("US")).unwrap().unwrap(),
+            read_phone("447700900123", Region::named("US"))
+                .unwrap()
+                .unwrap(),
             "+447700900123"
         );
     }

@@ -62,7 +62,14 @@ const GRANTEES: [&str; 44] = [
 ];
 
 /// Keys of what somebody may do.
-const ROLES: [&str; 6] = ["role", "roles", "permission", "permissions", "accesslevel", "accessrole"];
+const ROLES: [&str; 6] = [
+    "role",
+    "roles",
+    "permission",
+    "permissions",
+    "accesslevel",
+    "accessrole",
+];
 
 /// Keys that say how widely an object is seen.
 const REACH: [&str; 15] = [
@@ -128,8 +135,19 @@ enum Class {
 
 fn class(word: &str) -> Option<Class> {
     Some(match squashed(word).as_str() {
-        "user" | "users" | "group" | "groups" | "serviceaccount" | "existingaccess" | "specificpeople"
-        | "invited" | "email" | "member" | "collaborators" | "canonicaluser" | "amazoncustomerbyemail" => Class::Named,
+        "user"
+        | "users"
+        | "group"
+        | "groups"
+        | "serviceaccount"
+        | "existingaccess"
+        | "specificpeople"
+        | "invited"
+        | "email"
+        | "member"
+        | "collaborators"
+        | "canonicaluser"
+        | "amazoncustomerbyemail" => Class::Named,
         "domain" => Class::Domain,
         "organization" | "organisation" | "org" | "company" | "tenant" | "team" | "internal" => {
             Class::Organization
@@ -306,7 +324,9 @@ impl Reader<'_, '_, '_> {
             return;
         }
         let (class, bare) = match bare.split_once(':') {
-            Some(("user" | "serviceAccount" | "group" | "member", rest)) => (Some(Class::Named), rest),
+            Some(("user" | "serviceAccount" | "group" | "member", rest)) => {
+                (Some(Class::Named), rest)
+            }
             Some(("domain", rest)) => (Some(Class::Domain), rest),
             _ => (class, bare),
         };
@@ -323,7 +343,9 @@ impl Reader<'_, '_, '_> {
                     let listed = self.found.list.share_domains.contains(&domain);
                     self.found.recipient(at, ValueKind::Text, domain, listed);
                 }
-                Err(_) => self.found.fault(at, Fault::malformed("a domain that is not plain")),
+                Err(_) => self
+                    .found
+                    .fault(at, Fault::malformed("a domain that is not plain")),
             }
         } else {
             match super::chat::read_chat(text) {
@@ -358,7 +380,8 @@ impl Reader<'_, '_, '_> {
     fn away(&mut self, at: &str) {
         if !self.found.rule.permits(Permit::OwnershipTransfer) {
             let why = "the object would be given away";
-            self.found.fault(at, Fault::new(Code::OwnershipTransfer, why));
+            self.found
+                .fault(at, Fault::new(Code::OwnershipTransfer, why));
         }
     }
 }

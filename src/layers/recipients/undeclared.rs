@@ -93,7 +93,9 @@ struct Search {
 impl Search {
     fn cover(&mut self, selector: &Selector, root: &Node) {
         let selected = selector.select(root);
-        let nodes = selected.into_iter().map(|(_, node)| std::ptr::from_ref(node));
+        let nodes = selected
+            .into_iter()
+            .map(|(_, node)| std::ptr::from_ref(node));
         self.covered.extend(nodes);
     }
 
@@ -140,7 +142,13 @@ fn looks_like_one(key: &str, text: &str) -> bool {
 
 fn is_iban(text: &str) -> bool {
     let starts = text.bytes().take(4).enumerate();
-    let country = starts.map(|(i, b)| if i < 2 { b.is_ascii_alphabetic() } else { b.is_ascii_digit() });
+    let country = starts.map(|(i, b)| {
+        if i < 2 {
+            b.is_ascii_alphabetic()
+        } else {
+            b.is_ascii_digit()
+        }
+    });
     country.fold(true, |all, fits| all && fits) && text.len() >= 15 && read_iban(text).is_ok()
 }
 
@@ -163,20 +171,32 @@ mod tests {
         let at = vec![Selector::parse("/to").unwrap()];
         rule.recipients = vec![RecipientRule::new("r", at, RecipientKind::Email)];
         for (args, at) in [
-            (r#"{"to": "a@x.example", "subject": "hi", "from": "b@x.example"}"#, None),
+            (
+                r#"{"to": "a@x.example", "subject": "hi", "from": "b@x.example"}"#,
+                None,
+            ),
             (r#"{"to": "a@x.example", "bcc": ["eve"]}"#, Some("/bcc/0")),
-            (r#"{"a": {"Reply_To": "eve@x.example"}}"#, Some("/a/Reply_To")),
+            (
+                r#"{"a": {"Reply_To": "eve@x.example"}}"#,
+                Some("/a/Reply_To"),
+            ),
             (r#"{"note": "Eve <eve@x.example>"}"#, Some("/note")),
             (r#"{"note": "write to eve@x.example today"}"#, None),
             (r#"{"note": "+44 7700 900123"}"#, Some("/note")),
             (r#"{"note": "GB82 WEST 1234 5698 7654 32"}"#, Some("/note")),
             (r#"{"note": "GB82 WEST 1234 5698 7654 33"}"#, None),
-            (r#"{"bcc": "", "cc": null, "date": "2026-11-30", "n": 7}"#, None),
+            (
+                r#"{"bcc": "", "cc": null, "date": "2026-11-30", "n": 7}"#,
+                None,
+            ),
         ] {
             assert_eq!(found(Some(&rule), args).as_deref(), at, "{args}");
         }
         let dates = r#"{"from": "2026-11-01", "to": "2026-11-30"}"#;
         assert_eq!(found(None, dates), None);
-        assert_eq!(found(None, r#"{"to": "a@x.example"}"#).as_deref(), Some("/to"));
+        assert_eq!(
+            found(None, r#"{"to": "a@x.example"}"#).as_deref(),
+            Some("/to")
+        );
     }
 }

@@ -5,7 +5,10 @@ use crate::wire::json::{Kind, Node, folded};
 
 /// A key without case and without what separates its words: `guestsCanInviteOthers`, `guests_can_invite_others`.
 pub(super) fn squashed(name: &str) -> String {
-    folded(name).chars().filter(|c| c.is_alphanumeric()).collect()
+    folded(name)
+        .chars()
+        .filter(|c| c.is_alphanumeric())
+        .collect()
 }
 
 /// What a flag says; `None` where it cannot be told.

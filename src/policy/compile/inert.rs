@@ -93,9 +93,7 @@ fn layers_without_rules(layers: &Field<'_>, policy: &Policy) {
         (
             LayerId::Recipients,
             policy.undeclared_recipients.is_some()
-                || any(|rule| {
-                    !rule.recipients.is_empty() || rule.undeclared_recipients.is_some()
-                }),
+                || any(|rule| !rule.recipients.is_empty() || rule.undeclared_recipients.is_some()),
             "add `recipients` to the rule of a tool that sends or pays",
         ),
         (
@@ -148,9 +146,9 @@ fn holds_without_tickets(root: &Field<'_>, policy: &Policy) {
     for rule in rules(root) {
         for (key, layer) in SECTIONS {
             let enforced = policy.modes.of(layer) == Mode::Enforce;
-            let section = rule
-                .peek(key)
-                .filter(|_| enforced && !matches!(key, "ticket" | "deny" | "undeclared_recipients"));
+            let section = rule.peek(key).filter(|_| {
+                enforced && !matches!(key, "ticket" | "deny" | "undeclared_recipients")
+            });
             for entry in section
                 .and_then(|section| section.list())
                 .unwrap_or_default()

@@ -34,7 +34,8 @@ pub(super) fn rule() -> Value {
         properties.insert(key.to_owned(), schema);
     }
     for (_, key, kind) in Permit::SWITCHES {
-        let schema = json!({"type": "boolean", "description": format!("For kind {}", kind.as_str())});
+        let schema =
+            json!({"type": "boolean", "description": format!("For kind {}", kind.as_str())});
         properties.insert(key.to_owned(), schema);
     }
     object(&["kind", "allow"], &properties.into())
