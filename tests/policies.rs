@@ -164,7 +164,7 @@ const FAULTS: &[Fault] = &[
     ("Ann.Lee@Bücher.example", "\"@shop.example\"", 6, "\"@shop", &["email_domains: [shop.example]"]),
     ("Ann.Lee@Bücher.example", "\"Ann <ann@shop.example>\"", 6, "\"Ann <", &["not an e-mail address"]),
     ("[Shop.Example]", "[ann@shop.example]", 6, "ann@", &["emails: [ann@shop.example]"]),
-    ("[Shop.Example]", "[\"*.shop.example\"]", 6, "\"*.shop", &["name each of them"]),
+    ("[Shop.Example]", "[\"*.shop.example\"]", 6, "\"*.shop", &["write `email_subdomains_of: [shop.example]`"]),
     ("[Shop.Example]", "[shop.example.]", 6, "shop.example.", &["write `shop.example`"]),
     ("[Shop.Example]", "[shop..example]", 6, "shop..", &["is not an e-mail domain"]),
     ("[Shop.Example]", "[.]", 6, ".", &["is not an e-mail domain"]),
