@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use holdpoint::item::Arguments;
+use holdpoint::layers::egress::read_domain;
 use holdpoint::layers::recipients;
 use holdpoint::policy::{List, Permit, Plus, RecipientKind, RecipientRule, Region, Selector};
 use serde_json::Value;
@@ -36,37 +37,52 @@ pub fn decide(kind: &str, policy: &Value, input: &str) -> Decided {
         let named = Region::named(region);
         rule.region = Some(named.ok_or_else(|| format!("there is no region `{region}`"))?);
     }
-    for (key, permit) in [
-        ("allow_guest_invite", Permit::GuestInvite),
-        ("allow_public", Permit::Public),
-        ("allow_anyone", Permit::Anyone),
-        ("allow_ownership_transfer", Permit::OwnershipTransfer),
-    ] {
+    for (permit, key, _) in Permit::SWITCHES {
         if switch(policy, key, false)? {
             rule.permits.insert(permit);
         }
     }
-    let lower = |key| -> Result<_, String> {
-        let texts = texts(policy, key)?;
-        Ok(texts.into_iter().map(|text| text.to_ascii_lowercase()))
+    let domains = |key| -> Result<Vec<String>, String> {
+        texts(policy, key)?
+            .iter()
+            .map(|text| domain(text))
+            .collect()
     };
     let accounts = texts(policy, "ibans")?.into_iter();
-    let domains = || lower("domains");
+    let emails: Result<_, String> = texts(policy, "addresses")?
+        .iter()
+        .map(|text| email(text))
+        .collect();
     let mut list = List {
-        emails: lower("addresses")?.collect(),
-        email_domains: domains()?.collect(),
-        email_subdomains_of: lower("subdomains_of")?.collect(),
+        emails: emails?,
+        email_domains: domains("domains")?.into_iter().collect(),
+        email_subdomains_of: domains("subdomains_of")?.into_iter().collect(),
         phones: texts(policy, "numbers")?.into_iter().collect(),
-        accounts: accounts.map(|iban| iban.replace(' ', "").to_ascii_uppercase()).collect(),
+        accounts: accounts
+            .map(|iban| iban.replace(' ', "").to_ascii_uppercase())
+            .collect(),
         chats: texts(policy, "ids")?.into_iter().collect(),
         ..List::default()
     };
     if of_kind == RecipientKind::Share {
-        list.share_domains = domains()?.collect();
+        list.share_domains = domains("domains")?.into_iter().collect();
     }
     // Arguments that are not strict JSON, or no map, are refused before any layer sees them.
     let Ok(args) = Arguments::read(Bytes::copy_from_slice(input.as_bytes())) else {
         return Ok(Err("malformed_recipient"));
     };
     Ok(recipients::judge(&rule, &list, &args).map_err(|objection| objection.code.as_str()))
+}
+
+/// An entry of a list, as A-labels.
+fn domain(text: &str) -> Result<String, String> {
+    read_domain(text).map_err(|denied| format!("`{text}` is not a domain: {}", denied.why))
+}
+
+/// An entry of a list: the local part in lower case.
+fn email(text: &str) -> Result<String, String> {
+    let (local, of) = text
+        .rsplit_once('@')
+        .ok_or_else(|| format!("`{text}` is not an address"))?;
+    Ok(format!("{}@{}", local.to_ascii_lowercase(), domain(of)?))
 }

@@ -26,6 +26,7 @@ pub fn check_against(checked: &Checked, settings: &Settings, stores: &Stores) ->
     against.lookups(stores, &mut problems);
     against.tickets(&mut problems);
     problems.extend(against.provider_tools());
+    problems.extend(against.rendered());
     for rule in &checked.policy.tools {
         problems.extend(against.venue(rule));
         problems.extend(against.reachable(rule));
@@ -193,6 +194,18 @@ impl Against<'_> {
             "provider_tools",
             "these entries can never match: no route of the config leads to a model".to_owned(),
             "add a model's route to the config, or remove `provider_tools`",
+        ))
+    }
+
+    /// Rendered text is what a model writes.
+    fn rendered(&self) -> Option<Problem> {
+        if self.policy.rendered.is_none() || self.has_model_route() {
+            return None;
+        }
+        Some(self.at(
+            "rendered",
+            "this can never match: no route of the config leads to a model".to_owned(),
+            "add a model's route to the config, or remove `rendered`",
         ))
     }
 

@@ -29,34 +29,58 @@ pub(super) fn is_harmless(scheme: &str) -> bool {
         .any(|name| name.eq_ignore_ascii_case(scheme))
 }
 
-/// Every URL in `text`, in order; then those that stand there percent-encoded.
+/// Every URL in `text`, in order; then those that stand there percent-encoded, or between characters that nobody sees.
 pub fn find(text: &str) -> Vec<Found> {
     let mut found = plain(text);
-    if !hides_url(text) {
+    let encoded = hides_url(text);
+    let invisible = !text.is_ascii() && text.contains(is_invisible);
+    if !encoded && !invisible {
         return found;
     }
     let mut known: HashSet<_> = found.iter().map(decoded).collect();
-    let mut text_now = Cow::Borrowed(text);
+    let mut add = |more: Vec<Found>| {
+        for more in more.into_iter().filter(|more| known.insert(decoded(more))) {
+            let span = 0..text.len();
+            found.push(Found { span, ..more });
+        }
+    };
+    let visible = invisible.then(|| text.replace(is_invisible, ""));
+    if let Some(visible) = &visible {
+        add(plain(visible));
+    }
+    let mut now = Cow::Borrowed(visible.as_deref().unwrap_or(text));
     for _ in 0..ROUNDS {
-        let Ok(next) = percent_decode_str(&text_now).decode_utf8() else {
+        if !hides_url(&now) {
+            break;
+        }
+        let Ok(next) = percent_decode_str(&now).decode_utf8() else {
             break;
         };
         let next = next.into_owned();
         // Only with a scheme: two slashes alone are more often a part of some path.
-        for more in plain(&next).into_iter().filter(|more| !more.bare) {
-            if known.insert(decoded(&more)) {
-                found.push(Found {
-                    span: 0..text.len(),
-                    ..more
-                });
-            }
-        }
-        if !hides_url(&next) {
-            break;
-        }
-        text_now = Cow::Owned(next);
+        let mut more = plain(&next);
+        more.retain(|more| !more.bare);
+        add(more);
+        now = Cow::Owned(next);
     }
     found
+}
+
+/// Default ignorable characters (UAX 44) that stand in texts, controls of direction among them.
+fn is_invisible(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}'
+            | '\u{e0000}'..='\u{e0fff}'
+    )
 }
 
 /// What was found, without regard to escapes: the same URL once more is not news.
@@ -330,6 +354,13 @@ mod tests {
             ("go to //a.example", "a.example"),
             ("ws://a.example/socket", "a.example"),
             ("view-source:https://a.example/", "a.example"),
+            (
+                "h\u{200b}ttp\u{200b}s:/\u{200b}/a.ex\u{ad}ample/",
+                "a.example",
+            ),
+            ("to%3Dhttps%3A%2F%2Fa.example%2F", "a.example"),
+            ("https%253A%252F%252Fa.example", "a.example"),
+            ("h\u{200b}ttps%3A//a.example", "a.example"),
         ] {
             assert_eq!(hosts(text), [expected], "{text}");
         }
