@@ -7,6 +7,7 @@ mod together;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -169,18 +170,18 @@ impl Guard {
     /// # Errors
     /// An observer that could not record the decision: the message must be refused.
     pub async fn decide(&self, exchange: &Exchange) -> Result<Decision, Undecided> {
-        self.decide_together(exchange, None).await
+        self.decide_together(exchange, &[]).await
     }
 
-    /// As [`Guard::decide`]; from the item `together` on calls stand or fall together: where one is refused all are, and no
-    /// approval is spent.
+    /// As [`Guard::decide`]; the items of each of the `groups` are calls that stand or fall together: where one is refused all of
+    /// its group are, and no approval is spent.
     ///
     /// # Errors
     /// As [`Guard::decide`].
     pub async fn decide_together(
         &self,
         exchange: &Exchange,
-        together: Option<usize>,
+        groups: &[Range<usize>],
     ) -> Result<Decision, Undecided> {
         let mut decision = Decision {
             policy: self.policy.hash.clone(),
@@ -217,9 +218,11 @@ impl Guard {
             }
             decision.rulings.push(ruling);
         }
-        if let Some(from) = together {
+        if !groups.is_empty() {
             let receipts: Vec<_> = decision.receipts.iter().map(|(index, _)| *index).collect();
-            refuse_together(&mut decision.rulings, from, &receipts);
+            for group in groups {
+                refuse_together(&mut decision.rulings, group, &receipts);
+            }
             claims.withdraw(&decision.rulings).await?;
         }
         if let Err(cause) = self.tell(exchange, &decision).await {

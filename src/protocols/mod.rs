@@ -19,6 +19,8 @@ pub mod unjudged;
 pub mod untrusted;
 pub mod wrapped;
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use http::StatusCode;
 pub use unjudged::Unjudged;
@@ -181,10 +183,10 @@ pub trait ResponseReader: Send {
         Unjudged::default()
     }
 
-    /// From which of the items of the last step on the calls stand or fall together: what is left of them without one would not
-    /// be taken back.
-    fn together(&self) -> Option<usize> {
-        None
+    /// Which items of the last step are calls that stand or fall together: what is left of such a group without one of them
+    /// would not be taken back.
+    fn together(&self) -> Vec<Range<usize>> {
+        Vec::new()
     }
 
     /// Whether the stream may stand still for as long as it likes: nothing is awaited on it.

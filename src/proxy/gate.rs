@@ -319,7 +319,7 @@ async fn judge(transit: &Transit, request: &Request) -> Result<Decision, Refused
     };
     let unjudged = transit.entry.protocol.unjudged(request, &items);
     let judged = transit
-        .judge(Leg::ToUpstream, items, None)
+        .judge(Leg::ToUpstream, items, &[])
         .await
         .map_err(|undecided| refuse::undecided_request(&undecided))?;
     transit.rest(rest, request.body.len(), judged.bytes, &unjudged);

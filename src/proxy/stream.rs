@@ -121,7 +121,7 @@ impl Driver {
     async fn resolve(&mut self, items: Vec<Located>) -> Result<Vec<Bytes>, Refused> {
         let mut judged = self
             .transit
-            .judge(Leg::ToAgent, items, self.reader.together())
+            .judge(Leg::ToAgent, items, &self.reader.together())
             .await
             .map_err(|undecided| refuse::undecided_response(&undecided))?;
         self.judged += judged.bytes;
