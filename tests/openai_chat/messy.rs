@@ -453,3 +453,56 @@ fn a_seal_behind_the_end_of_a_divided_choice_ends_the_stream() {
         assert!(respond(&adapter(), 200, EVENTS, &stream, &decide).is_ok());
     }
 }
+
+/// Name and arguments as members of the message itself, of its choice, or of the response.
+#[test]
+fn a_call_that_the_message_itself_is_is_not_passed_on() {
+    let message = json!({"role": "assistant", "content": "hi"});
+    let parts = [
+        json!({"name": "pay", "arguments": "{}"}),
+        json!({"tool": "pay", "input": {"a": 1}}),
+        json!({"function": "pay", "args": {}}),
+    ];
+    let with = |object: &Value, more: &Value| {
+        let mut object = object.clone();
+        object
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        object
+    };
+    let choice =
+        |key: &str, message: &Value| json!({"index": 0, key: message, "finish_reason": "stop"});
+    let response = |choice: &Value| json!({"id": "chatcmpl-1", "choices": [choice]});
+    let decide = |items: &[Located]| decision(items, &allow);
+    for more in &parts {
+        for key in ["message", "delta"] {
+            let plain = response(&choice(key, &message));
+            let bodies = [
+                response(&choice(key, &with(&message, more))),
+                response(&with(&choice(key, &message), more)),
+                with(&plain, more),
+            ];
+            for body in bodies {
+                let sent = if key == "message" {
+                    respond(&adapter(), 200, JSON, &[body.to_string().into()], &decide)
+                } else {
+                    let stream = events(&[&body.to_string(), "[DONE]"]);
+                    respond(&adapter(), 200, EVENTS, &stream, &decide)
+                };
+                assert_eq!(
+                    sent.unwrap_err().code,
+                    "upstream_invalid_response",
+                    "{body}"
+                );
+            }
+        }
+    }
+    // The name of who speaks is none, and in pieces it is one all the same.
+    let named = with(&message, &json!({"name": "helper"}));
+    assert!(plain(&named, &allow).judged.is_empty());
+    let chunks = [json!({"name": "pay"}), json!({"arguments": "{}"})]
+        .map(|delta| response(&json!({"index": 0, "delta": delta})).to_string());
+    let stream = events(&[&chunks[0], &chunks[1], "[DONE]"]);
+    assert!(respond(&adapter(), 200, EVENTS, &stream, &decide).is_err());
+}

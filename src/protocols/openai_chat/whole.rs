@@ -176,6 +176,7 @@ fn choices(document: &Document) -> Result<Vec<Choice<'_>>, Malformed> {
             continue;
         };
         must_be_object(message)?;
+        stray::none_as(message)?;
         exact_keys(message, &["content", "tool_calls", "function_call"])?;
         let mut calls = Vec::new();
         for (position, node) in array(message, "tool_calls")?.iter().enumerate() {
