@@ -203,6 +203,8 @@ pub struct Wrapped {
     pub name: String,
     /// JSON Pointer of the inner arguments.
     pub arguments: String,
+    /// JSON Pointers of what may stand beside the inner call: the gateway's own, which no rule judges.
+    pub beside: Vec<String>,
 }
 
 /// One path prefix of the proxy.

@@ -422,6 +422,7 @@ fn unwrapping() -> OpenAiChat {
             tool: "wrapper".into(),
             name: "/name".to_owned(),
             arguments: "/arguments".to_owned(),
+            beside: Vec::new(),
         }],
         ..ModelRoute::default()
     })
@@ -462,9 +463,9 @@ proptest! {
         numbers in prop::collection::vec(any::<u8>(), 1..100),
     ) {
         let mut dice = Dice(numbers.iter().cycle());
-        let stream = as_stream(&replies, manner, &mut dice);
         // Behind a seal, one that cannot be read takes the others with it.
         let replies: Vec<_> = replies.into_iter().map(|reply| Reply { seal: None, ..reply }).collect();
+        let stream = as_stream(&replies, manner, &mut dice);
         let cut = Bytes::copy_from_slice(&stream[..keep.index(stream.len())]);
         let decide = |items: &[Located]| decision(items, &|_| Verdict::Allow);
         let Ok(live) = respond(&unwrapping(), 200, EVENTS, &[cut], &decide) else {
