@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::{Claim, Outcome};
+use super::{Claim, Decision, Outcome};
 use crate::names::RuleId;
 use crate::verdict::{Finding, LayerId, Reason, Ruling, Undecided, Verdict};
 
@@ -51,6 +51,38 @@ impl Unsent {
             claim.finish(Outcome::NotSent).await?;
         }
         Ok(())
+    }
+}
+
+/// A decision that is told, with its claims in it. Its teller may leave meanwhile, and the approvals stay good then as well.
+pub(super) struct Told {
+    pub(super) decision: Decision,
+}
+
+impl Unsent {
+    /// The decision with these claims.
+    pub(super) fn within(mut self, mut decision: Decision) -> Told {
+        decision.claims = std::mem::take(&mut self.0);
+        Told { decision }
+    }
+}
+
+impl Told {
+    /// The decision, made: its claims are its taker's.
+    pub(super) fn made(mut self) -> Decision {
+        let decision = &mut self.decision;
+        Decision {
+            policy: decision.policy.clone(),
+            rulings: std::mem::take(&mut decision.rulings),
+            claims: std::mem::take(&mut decision.claims),
+            receipts: std::mem::take(&mut decision.receipts),
+        }
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        drop(Unsent(std::mem::take(&mut self.decision.claims)));
     }
 }
 

@@ -444,3 +444,24 @@ async fn a_client_that_does_not_read_slows_the_upstream() {
         client.until("\n\n").await;
     }
 }
+
+#[tokio::test]
+async fn a_call_that_nobody_can_read_is_counted() {
+    let odd = "{\"tool_calls\":[{\"index\":0,\"id\":\"c\",\"type\":\"function\",\"function\":{\"name\":\"send\",\"arguments\":\"{\"}}]}";
+    let upstream = Upstream::start(move |_| {
+        vec![
+            send(EVENTS),
+            chunk(event(odd)),
+            chunk(end("tool_calls")),
+            chunk(""),
+        ]
+    })
+    .await;
+    let rig = Rig::before(&upstream.url(), "").await;
+    let mut client = chat(&rig).await;
+    let note = client.until("[DONE]").await;
+    assert!(note.contains("arguments_unreadable"), "{note}");
+    let scrape = rig.scrape().await;
+    assert!(scrape.contains("holdpoint_unreadable_calls_total{route=\"model\"} 1\n"));
+    assert!(scrape.contains("holdpoint_unreadable_calls_total{route=\"shop\"} 0\n"));
+}
