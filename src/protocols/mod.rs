@@ -178,6 +178,11 @@ pub trait ResponseReader: Send {
         Bytes::from_static(b": keep-alive\n\n")
     }
 
+    /// Bytes that it holds back until they are ruled, as far as they are not few.
+    fn held(&self) -> usize {
+        0
+    }
+
     /// What of the body so far passed without a text that could be judged.
     fn unjudged(&self) -> Unjudged {
         Unjudged::default()
@@ -187,6 +192,11 @@ pub trait ResponseReader: Send {
     /// would not be taken back.
     fn together(&self) -> Vec<Range<usize>> {
         Vec::new()
+    }
+
+    /// Whether the answer to the request itself has come; `None` where nothing else can come with it.
+    fn is_answered(&self) -> Option<bool> {
+        None
     }
 
     /// Whether the stream may stand still for as long as it likes: nothing is awaited on it.
