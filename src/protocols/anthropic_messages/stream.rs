@@ -435,6 +435,10 @@ impl ResponseReader for Reader {
         self.unjudged.clone()
     }
 
+    fn held(&self) -> usize {
+        self.bytes
+    }
+
     fn together(&self) -> Vec<Range<usize>> {
         if !matches!(self.pending, Some(Pending::End(_))) {
             return Vec::new();

@@ -305,6 +305,12 @@ impl ResponseReader for Reader {
         }
     }
 
+    fn held(&self) -> usize {
+        let pending = self.pending.as_ref().and_then(|p| p.document.as_ref());
+        let calls: usize = self.choices.values().map(Choice::size).sum();
+        calls + pending.map_or(0, |document| document.bytes().len())
+    }
+
     fn together(&self) -> Vec<Range<usize>> {
         let pending = self.pending.as_ref();
         pending.map_or_else(Vec::new, |pending| pending.sealed.clone())
