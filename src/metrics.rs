@@ -122,10 +122,41 @@ pub struct Metrics {
     upstream_errors: IntCounterVec,
     refusals: IntCounterVec,
     in_flight: IntGauge,
-    connections: IntGauge,
-    connections_refused: IntCounterVec,
-    stalled: IntCounter,
+    clients: Clients,
     build: IntGaugeVec,
+}
+
+/// Of agents, before any request.
+struct Clients {
+    connections: IntGauge,
+    refused: IntCounterVec,
+    stalled: IntCounter,
+}
+
+impl Clients {
+    fn new(registry: &Registry) -> Self {
+        let gauge = IntGauge::new(
+            "holdpoint_connections",
+            "Connections of agents that are open.",
+        );
+        let refused = Opts::new(
+            "holdpoint_connections_refused_total",
+            "Connections of agents that were closed as they came.",
+        );
+        let stalled = IntCounter::new(
+            "holdpoint_stalled_clients_total",
+            "Answers that were dropped because their client took nothing of them.",
+        );
+        let clients = Self {
+            connections: registered(registry, gauge),
+            refused: registered(registry, IntCounterVec::new(refused, &["limit"])),
+            stalled: registered(registry, stalled),
+        };
+        for limit in ConnectionLimit::ALL {
+            clients.refused.with_label_values(&[limit.as_str()]);
+        }
+        clients
+    }
 }
 
 impl std::fmt::Debug for Metrics {
@@ -218,21 +249,7 @@ impl Metrics {
                     "Requests whose answer has not ended.",
                 ),
             ),
-            connections: registered(
-                &registry,
-                IntGauge::new(
-                    "holdpoint_connections",
-                    "Connections of agents that are open.",
-                ),
-            ),
-            connections_refused: refused_connections(&registry),
-            stalled: registered(
-                &registry,
-                IntCounter::new(
-                    "holdpoint_stalled_clients_total",
-                    "Answers that were dropped because their client took nothing of them.",
-                ),
-            ),
+            clients: Clients::new(&registry),
             build: registered(
                 &registry,
                 IntGaugeVec::new(
@@ -340,24 +357,25 @@ impl Metrics {
 
     /// An agent has connected.
     pub fn connected(&self) {
-        self.connections.inc();
+        self.clients.connections.inc();
     }
 
     /// Its connection has ended.
     pub fn disconnected(&self) {
-        self.connections.dec();
+        self.clients.connections.dec();
     }
 
     /// A connection was closed as it came.
     pub fn connection_refused(&self, limit: ConnectionLimit) {
-        self.connections_refused
+        self.clients
+            .refused
             .with_label_values(&[limit.as_str()])
             .inc();
     }
 
     /// A client took nothing of its answer for too long.
     pub fn stalled(&self) {
-        self.stalled.inc();
+        self.clients.stalled.inc();
     }
 
     /// Sets how many tickets are in a state.
@@ -416,18 +434,6 @@ fn each_verdict(counters: &IntCounterVec) -> Vec<IntCounter> {
         }
     }
     all
-}
-
-fn refused_connections(registry: &Registry) -> IntCounterVec {
-    let opts = Opts::new(
-        "holdpoint_connections_refused_total",
-        "Connections of agents that were closed as they came.",
-    );
-    let counters = registered(registry, IntCounterVec::new(opts, &["limit"]));
-    for limit in ConnectionLimit::ALL {
-        counters.with_label_values(&[limit.as_str()]);
-    }
-    counters
 }
 
 fn layer_index(layer: LayerId) -> usize {

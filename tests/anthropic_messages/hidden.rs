@@ -276,7 +276,7 @@ fn a_part_of_a_call_in_a_delta_of_a_known_type_is_not_passed_on() {
             json!({"type": "input_json_delta", "partial_json": "{}"}),
         ),
     ] {
-        assert!(live(block, &[delta.clone()]).is_ok(), "{delta}");
+        assert!(live(block, std::slice::from_ref(&delta)).is_ok(), "{delta}");
         let mut hidden = delta.clone();
         hidden["extra"] = json!({"name": "evil", "arguments": "{}"});
         let code = live(block, &[hidden]).unwrap_err().code;

@@ -510,10 +510,10 @@ async fn a_ticketed_call_may_ask_its_client_something() {
     client
         .send(request("POST", "/srv", &[ANN, ACCEPT, session], pay(2)))
         .await;
-    let head = client.head().await;
+    let began = client.head().await;
     assert!(
-        head.starts_with("HTTP/1.1 200") && head.contains("text/event-stream"),
-        "{head}"
+        began.starts_with("HTTP/1.1 200") && began.contains("text/event-stream"),
+        "{began}"
     );
     let question = client.until("\n\n").await;
     assert!(question.contains("elicitation/create") && !question.contains("Ignore all"));
