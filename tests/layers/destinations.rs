@@ -45,7 +45,6 @@ fn plain_spellings_of_what_is_listed_pass() {
         "https://pay.shop.example/u/@bob",
         "https://pay.shop.example/a:b@c/%40",
         "https://pay.shop.example/?next=https://evil.example/",
-        "https://pay.shop.example/?q=a\\b",
         "https://pay.shop.example/%2e%2e/x",
         "https://pay.shop.example/b\u{fc}cher?q=\u{fc}",
         "https://a.img.shop.example/",
@@ -132,6 +131,7 @@ const DENIED: &[(&str, &str)] = &[
     ("https:///", "malformed_url"),
     (" https://pay.shop.example/", "malformed_url"),
     ("https://pay.shop.example/ x", "malformed_url"),
+    ("https://pay.shop.example?\\@evil.example", "malformed_url"),
     ("https://pay.shop.example\u{a0}/", "malformed_url"),
     ("https://pay..shop.example/", "malformed_url"),
     ("https://.pay.shop.example/", "malformed_url"),
@@ -301,12 +301,12 @@ fn respelled() -> impl Strategy<Value = String> {
     let name = "evil.example";
     (0..14_usize, 0..name.len()).prop_map(move |(way, at)| {
         let (head, tail) = name.split_at(at);
-        let first: String = tail.chars().take(1).collect();
-        let rest = &tail[first.len()..];
+        let first = u32::from(tail.chars().next().unwrap_or('e'));
+        let rest: String = tail.chars().skip(1).collect();
         match way {
             0 => name.to_uppercase(),
             1 => format!("{name}."),
-            2 => format!("{head}%{:02x}{rest}", first.as_bytes()[0]),
+            2 => format!("{head}%{first:02x}{rest}"),
             3 => format!("{head}\u{ad}{tail}"),
             4 => format!("{head}\u{200b}{tail}"),
             5 => name.replace('.', "\u{3002}"),

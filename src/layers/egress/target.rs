@@ -130,6 +130,9 @@ impl Url {
         }
         let target = read_authority(scheme, authority)?;
         let url = Self::with_tail(target, tail)?;
+        if tail.contains('\\') {
+            return Err(TAIL_BACKSLASH);
+        }
         second_opinion(text, &url.target)?;
         Ok(url)
     }
@@ -205,6 +208,7 @@ const USERINFO: Denied = Denied::new(Code::Userinfo, "user information before th
 pub(super) const BACKSLASH: Denied =
     Denied::new(Code::AmbiguousAuthority, "a backslash in the authority");
 const PATH_BACKSLASH: Denied = Denied::new(Code::AmbiguousPath, "a backslash in the path");
+const TAIL_BACKSLASH: Denied = Denied::new(Code::MalformedUrl, "a backslash in the query");
 const ENCODED: Denied = Denied::new(Code::EncodedHost, "percent-encoding in the host");
 pub(super) const CONTROL: Denied = Denied::new(Code::ControlChar, "a control character inside");
 pub(super) const BLANK: Denied = Denied::new(Code::MalformedUrl, "white space around or inside");
