@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use percent_encoding::percent_decode_str;
 
 use super::code::{Code, Denied};
-use super::run::{self, Found, MAX_AUTHORITY};
+use super::run::{self, Found, MAX_AUTHORITY, MAX_TAIL};
 use super::target::{BACKSLASH, SCHEME, SLASHES, network};
 
 const HIDDEN: Denied = Denied::new(Code::ControlChar, "a control character in the scheme");
@@ -107,8 +107,29 @@ fn hides_url(text: &str) -> bool {
     })
 }
 
+/// What was found, and how many bytes of paths and queries may still be read: URLs that are glued to each other share theirs.
+struct Search {
+    found: Vec<Found>,
+    left: usize,
+}
+
+impl Search {
+    fn push(&mut self, found: Found) {
+        self.found.push(found);
+    }
+
+    fn url(&mut self, text: &str, scheme: &'static str, places: (usize, usize, usize), bare: bool) {
+        let found = run::url(text, scheme, places, self.left.min(MAX_TAIL));
+        self.left = self.left.saturating_sub(found.span.len());
+        self.found.push(Found { bare, ..found });
+    }
+}
+
 fn plain(text: &str) -> Vec<Found> {
-    let mut found = Vec::new();
+    let mut found = Search {
+        found: Vec::new(),
+        left: text.len().saturating_mul(4).saturating_add(MAX_TAIL),
+    };
     let start = text.len() - text.trim_start_matches(is_trimmed).len();
     if hides_scheme(text.get(start..).unwrap_or_default()) {
         let colon = text.find(':').unwrap_or(text.len());
@@ -125,7 +146,7 @@ fn plain(text: &str) -> Vec<Found> {
         };
         at = next.unwrap_or(at + 1).max(at + 1);
     }
-    found
+    found.found
 }
 
 /// What URL readers drop at the start of a string.
@@ -165,7 +186,7 @@ fn scheme_before(text: &str, colon: usize) -> Option<(usize, &str)> {
     (scheme.len() > 1).then_some((colon - scheme.len(), scheme))
 }
 
-fn after_scheme(text: &str, start: usize, colon: usize, found: &mut Vec<Found>) -> Option<usize> {
+fn after_scheme(text: &str, start: usize, colon: usize, found: &mut Search) -> Option<usize> {
     let (begin, scheme) = scheme_before(text, colon)?;
     let rest = text.get(colon + 1..)?;
     let after = rest.trim_start_matches(['/', '\\', '\t', '\r', '\n']);
@@ -210,7 +231,7 @@ fn after_scheme(text: &str, start: usize, colon: usize, found: &mut Vec<Found>) 
         found.push(Found::refused(begin..word(text, at), refusal));
         return Some(at);
     }
-    found.push(run::url(text, known, (start, begin, at)));
+    found.url(text, known, (start, begin, at), false);
     // Not past the authority: another URL may be glued to this one.
     Some(at)
 }
@@ -238,7 +259,7 @@ fn starts_host(c: char) -> bool {
 }
 
 /// `//host`, `\\host` and mixtures, where a link could stand.
-fn relative(text: &str, start: usize, at: usize, found: &mut Vec<Found>) -> Option<usize> {
+fn relative(text: &str, start: usize, at: usize, found: &mut Search) -> Option<usize> {
     let rest = text.get(at..)?;
     let after = rest.trim_start_matches(['/', '\\']);
     let slashes = rest.get(..rest.len() - after.len())?;
@@ -272,10 +293,7 @@ fn relative(text: &str, start: usize, at: usize, found: &mut Vec<Found>) -> Opti
         }
     } else {
         // The scheme is that of the page it stands on.
-        found.push(Found {
-            bare: true,
-            ..run::url(text, "https", (text.len(), at, host))
-        });
+        found.url(text, "https", (text.len(), at, host), true);
     }
     skip
 }
@@ -287,7 +305,7 @@ fn is_dotted(name: &str) -> bool {
 }
 
 /// `www.name`, which every client turns into a link.
-fn without_scheme(text: &str, start: usize, at: usize, found: &mut Vec<Found>) -> Option<usize> {
+fn without_scheme(text: &str, start: usize, at: usize, found: &mut Search) -> Option<usize> {
     let rest = text.get(at..)?;
     let www = rest.get(..4)?;
     if !www.eq_ignore_ascii_case("www.") {
@@ -300,10 +318,7 @@ fn without_scheme(text: &str, start: usize, at: usize, found: &mut Vec<Found>) -
     if !rest.get(4..)?.starts_with(char::is_alphanumeric) {
         return None;
     }
-    found.push(Found {
-        bare: true,
-        ..run::url(text, "http", (start, at, at))
-    });
+    found.url(text, "http", (start, at, at), true);
     Some(at + 4)
 }
 
@@ -311,6 +326,7 @@ fn without_scheme(text: &str, start: usize, at: usize, found: &mut Vec<Found>) -
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::target::Url;
     use super::*;
 
     fn hosts(text: &str) -> Vec<String> {
@@ -452,6 +468,24 @@ mod tests {
         ] {
             assert_eq!(hosts(text), [] as [&str; 0], "{text}");
         }
+    }
+
+    #[test]
+    fn glued_urls_cost_no_more_than_their_text() {
+        let many = "https://a.example/".repeat(5_000);
+        let found = find(&many);
+        assert_eq!(found.len(), 5_000);
+        let read: usize = found
+            .iter()
+            .filter_map(|found| found.url.as_ref().ok())
+            .map(|url| url.path().len())
+            .sum();
+        assert!(read < 6 * many.len(), "{read}");
+        assert!(
+            found
+                .iter()
+                .any(|found| found.url.as_ref().is_ok_and(Url::is_cut))
+        );
     }
 
     proptest! {

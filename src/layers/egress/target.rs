@@ -83,6 +83,8 @@ pub struct Url {
     pub target: Target,
     path: String,
     query: Option<String>,
+    /// It goes on in the text that it was found in.
+    cut: bool,
 }
 
 impl fmt::Display for Url {
@@ -178,7 +180,20 @@ impl Url {
             target,
             path: encoded(path),
             query: query.map(encoded),
+            cut: false,
         })
+    }
+
+    /// The same, longer than what was read of it.
+    #[must_use]
+    pub(super) fn cut(mut self) -> Self {
+        self.cut = true;
+        self
+    }
+
+    /// Whether only its beginning was read.
+    pub(super) const fn is_cut(&self) -> bool {
+        self.cut
     }
 
     /// The path as it is sent: it begins with a slash, and what is not ASCII is percent-encoded.
