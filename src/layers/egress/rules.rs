@@ -302,7 +302,7 @@ impl Rule {
             let prefix = entry.path.as_ref();
             prefix.is_some_and(|prefix| prefix.covers(path))
         };
-        if decide().any(|entry| covers(&entry)) {
+        if decide().any(covers) {
             Ok(())
         } else {
             Err(PATH)
