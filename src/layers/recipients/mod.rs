@@ -14,6 +14,7 @@ pub use email::{Address, read_list};
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
+use super::arguments::Arguments;
 use super::support::{ByRule, Objections, applying, finding, list};
 use super::vouch::{Unlisted, ValueKind, Vouchers};
 use super::{Context, Layer, LayerDef};
@@ -37,6 +38,7 @@ pub struct Unreadable(pub &'static str);
 
 struct Recipients {
     rules: ByRule<Ready>,
+    arguments: ByRule<Arguments>,
 }
 
 /// A rule with its lists joined and its look-ups checked.
@@ -50,7 +52,11 @@ struct Ready {
 fn build(policy: &Arc<Policy>, stores: &Stores) -> Result<Arc<dyn Layer>, Problems> {
     let mut problems = Vec::new();
     let mut rules = ByRule::new();
+    let mut arguments = ByRule::new();
     for tool in &policy.tools {
+        let ready = tool.arguments.iter();
+        let ready = ready.map(|rule| Arguments::new(rule, policy, stores, &mut problems));
+        arguments.insert(tool.id.clone(), ready.collect::<Vec<_>>());
         let ready: Vec<_> = tool
             .recipients
             .iter()
@@ -61,7 +67,7 @@ fn build(policy: &Arc<Policy>, stores: &Stores) -> Result<Arc<dyn Layer>, Proble
         }
     }
     if problems.is_empty() {
-        Ok(Arc::new(Recipients { rules }))
+        Ok(Arc::new(Recipients { rules, arguments }))
     } else {
         Err(Problems(problems))
     }
@@ -253,7 +259,9 @@ impl Layer for Recipients {
     }
 
     fn reaches(&self, item: &Located, context: &Context<'_>) -> bool {
-        matches!(item.item, Item::ToolCall(_)) && !applying(&self.rules, context).is_empty()
+        let rules = applying(&self.rules, context).is_empty();
+        let arguments = applying(&self.arguments, context).is_empty();
+        matches!(item.item, Item::ToolCall(_)) && !(rules && arguments)
     }
 
     fn judge<'a>(
@@ -265,6 +273,9 @@ impl Layer for Recipients {
             let mut objections = Objections::default();
             if let Item::ToolCall(call) = &item.item {
                 for ready in applying(&self.rules, context) {
+                    ready.judge(call, context, &mut objections).await?;
+                }
+                for ready in applying(&self.arguments, context) {
                     ready.judge(call, context, &mut objections).await?;
                 }
             }

@@ -33,10 +33,11 @@ pub(super) fn warn(root: &Field<'_>, policy: &Policy) {
     }
 }
 
-const SECTIONS: [(&str, LayerId); 5] = [
+const SECTIONS: [(&str, LayerId); 6] = [
     ("deny", LayerId::Catalog),
     ("egress", LayerId::Egress),
     ("recipients", LayerId::Recipients),
+    ("arguments", LayerId::Recipients),
     ("ownership", LayerId::Ownership),
     ("ticket", LayerId::Tickets),
 ];
@@ -90,7 +91,7 @@ fn layers_without_rules(layers: &Field<'_>, policy: &Policy) {
         ),
         (
             LayerId::Recipients,
-            any(|rule| !rule.recipients.is_empty()),
+            any(|rule| !rule.recipients.is_empty() || !rule.arguments.is_empty()),
             "add `recipients` to the rule of a tool that sends or pays",
         ),
         (
@@ -160,11 +161,7 @@ fn holds_without_tickets(root: &Field<'_>, policy: &Policy) {
 
 fn unused(root: &Field<'_>, policy: &Policy) {
     let rules = || policy.tools.iter();
-    let allow = || {
-        let recipients = rules().flat_map(|rule| rule.recipients.iter().map(|rule| &rule.allow));
-        let egress = rules().flat_map(|rule| &rule.egress).chain(&policy.egress);
-        recipients.chain(egress.map(|rule| &rule.allow))
-    };
+    let allow = || policy.allows().map(|(_, allow)| allow);
     let list_used =
         |name: &str| allow().any(|allow| policy::lists(allow).any(|list| list.as_str() == name));
     let lookup_used = |name: &str| {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use allowed::{Allowed, lists, lookups};
+pub use allowed::{Allowed, ArgumentRule, Origin, lists, lookups, origins};
 pub use conditions::Condition;
 pub use egress::EgressRule;
 pub use injection::{InjectionPolicy, Thresholds};
@@ -188,6 +188,8 @@ pub struct ToolRule {
     pub egress: Vec<EgressRule>,
     /// People and accounts in arguments.
     pub recipients: Vec<RecipientRule>,
+    /// Other arguments, and where they must come from.
+    pub arguments: Vec<ArgumentRule>,
     /// Resources in arguments.
     pub ownership: Vec<OwnershipRule>,
     /// Scopes that the principal must have, all of them.
@@ -209,6 +211,7 @@ impl ToolRule {
             executes_at: None,
             egress: Vec::new(),
             recipients: Vec::new(),
+            arguments: Vec::new(),
             ownership: Vec::new(),
             scopes: Vec::new(),
             when: Vec::new(),

@@ -240,17 +240,19 @@ fn limits(field: &Field<'_>) -> Option<Limits> {
     let response_body = fields.optional_or("response_body", default.response_body, positive_size);
     let held = fields.optional_or("held", default.held, positive_size);
     let concurrency = fields.optional_or("concurrency", default.concurrency, |field| {
-        let count = field.whole::<u32>()?;
-        if count == 0 {
-            field.error(
-                "with `concurrency: 0` no request gets through",
-                "write at least 1",
-            );
-            return None;
-        }
-        usize::try_from(count).ok()
+        positive_count(field, "no request gets through")
     });
     let memory = fields.optional_or("memory", default.memory, positive_size);
+    let session = fields.optional_or(
+        "provenance_session",
+        default.provenance_session,
+        positive_size,
+    );
+    let sessions = fields.optional_or(
+        "provenance_sessions",
+        default.provenance_sessions,
+        |field| positive_count(field, "nothing is known of a session"),
+    );
     let (request_body, response_body, memory) = (request_body?, response_body?, memory?);
     let largest = request_body.saturating_add(response_body);
     if memory < largest {
@@ -268,7 +270,19 @@ fn limits(field: &Field<'_>) -> Option<Limits> {
         held: held?,
         concurrency: concurrency?,
         memory,
+        provenance_session: session?,
+        provenance_sessions: sessions?,
     })
+}
+
+fn positive_count(field: &Field<'_>, without: &str) -> Option<usize> {
+    let count = field.whole::<u32>()?;
+    if count == 0 {
+        let message = format!("with `{}: 0` {without}", field.path());
+        field.error(message, "write at least 1");
+        return None;
+    }
+    usize::try_from(count).ok()
 }
 
 fn timeouts(field: &Field<'_>) -> Option<Timeouts> {

@@ -120,6 +120,9 @@ fn tool_rule(field: &Field<'_>, names: &Names<'_>, order: &mut Order) -> Option<
     let recipients = section(&mut fields, "recipients", |rule| {
         recipients::recipients(rule, names)
     });
+    let arguments = section(&mut fields, "arguments", |rule| {
+        allowed::arguments(rule, names)
+    });
     let ownership = section(&mut fields, "ownership", |rule| {
         ownership::ownership(rule, names)
     });
@@ -135,6 +138,7 @@ fn tool_rule(field: &Field<'_>, names: &Names<'_>, order: &mut Order) -> Option<
         executes_at: executes_at?,
         egress: egress?,
         recipients: recipients?,
+        arguments: arguments?,
         ownership: ownership?,
         scopes: Vec::new(),
         when: Vec::new(),
@@ -156,6 +160,7 @@ fn deny_alone(rule: &Field<'_>, field: &Field<'_>) -> Option<bool> {
         "executes_at",
         "egress",
         "recipients",
+        "arguments",
         "ownership",
         "ticket",
     ];

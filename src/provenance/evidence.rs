@@ -1,0 +1,264 @@
+//! What is known of a conversation, and where in it a value stands.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use super::fields::OutputRule;
+use super::leaves::Step;
+use super::pasted::Rows;
+use super::text::Text;
+use super::values::is_whole;
+use super::{Said, Speaker, ValueKind};
+use crate::layers::recipients::read_list;
+use crate::names::ToolName;
+
+/// Longest name of a tool or a field that a finding shows: both are words of others.
+const SHOWN: usize = 64;
+
+/// Whose a text is.
+#[derive(Clone, Debug)]
+pub(super) enum Whose {
+    User,
+    Operator,
+    Tool(Arc<Answer>),
+}
+
+/// What a tool's text answers.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    pub(super) tool: Option<ToolName>,
+    /// Every text of the call's arguments, where the call is known.
+    pub(super) args: Arc<[Text]>,
+    /// As in [`Speaker::Tool`], as steps.
+    pub(super) at: Option<Vec<Step>>,
+}
+
+/// One text with its speaker.
+#[derive(Clone, Debug)]
+pub(super) struct Passage {
+    pub(super) whose: Whose,
+    pub(super) text: Arc<Text>,
+}
+
+/// A conversation, or what is kept of a session, in order.
+#[derive(Debug, Default)]
+pub struct Evidence {
+    passages: Vec<Passage>,
+    /// What the user and the operator said themselves: found when it is first asked for.
+    own: OnceLock<Vec<Passage>>,
+}
+
+/// Where a value stands.
+#[derive(Debug, Default)]
+pub struct Standing<'e> {
+    /// The user said it.
+    pub user: bool,
+    /// The operator said it.
+    pub operator: bool,
+    /// In which texts of tools it stands, in order.
+    pub outputs: Vec<Trace<'e>>,
+}
+
+/// A text of a tool in which a value stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Trace<'e> {
+    answer: &'e Answer,
+    /// The field whose whole value it is; `None` inside a longer text.
+    field: Option<&'e [Step]>,
+    /// The call had the value in its arguments: the tool only says it again.
+    echoed: bool,
+}
+
+impl Evidence {
+    /// What was said, in the order of the conversation.
+    pub fn of(said: impl IntoIterator<Item = Said>) -> Self {
+        let mut calls: HashMap<Arc<str>, Vec<Arc<str>>> = HashMap::new();
+        let mut answered: HashMap<Arc<str>, Arc<[Text]>> = HashMap::new();
+        let mut passages = Vec::new();
+        for Said { by, text } in said {
+            let whose = match by {
+                Speaker::User => Whose::User,
+                Speaker::Operator => Whose::Operator,
+                Speaker::Call { id } => {
+                    answered.remove(&id);
+                    calls.entry(id).or_default().push(text);
+                    continue;
+                }
+                Speaker::Tool { tool, call, at } => {
+                    let args = call.map(|id| {
+                        let args = answered.entry(id).or_insert_with_key(|id| {
+                            let args = calls.remove(id).unwrap_or_default();
+                            args.into_iter().map(Text::new).collect()
+                        });
+                        Arc::clone(args)
+                    });
+                    Whose::Tool(Arc::new(Answer {
+                        tool,
+                        args: args.unwrap_or_default(),
+                        at: at.as_deref().and_then(steps),
+                    }))
+                }
+            };
+            let text = Arc::new(Text::new(text));
+            passages.push(Passage { whose, text });
+        }
+        Self::from(passages)
+    }
+
+    pub(super) fn passages(&self) -> &[Passage] {
+        &self.passages
+    }
+
+    /// What the user and the operator said themselves.
+    pub(super) fn own(&self) -> &[Passage] {
+        self.own.get_or_init(|| {
+            let mut rows = Rows::default();
+            let mut own = Vec::new();
+            for passage in &self.passages {
+                if let Whose::Tool(_) = passage.whose {
+                    rows.add(passage.text.as_str());
+                    continue;
+                }
+                match &rows.own(passage.text.as_str())[..] {
+                    [whole] if whole.len() == passage.text.as_str().len() => own.push(passage.clone()),
+                    pieces => own.extend(pieces.iter().map(|piece| Passage {
+                        whose: passage.whose.clone(),
+                        text: Arc::new(Text::new((*piece).into())),
+                    })),
+                }
+            }
+            own
+        })
+    }
+
+    /// Where the value stands. `key`: in the form that its kind says.
+    pub fn standing(&self, kind: ValueKind, key: &str) -> Standing<'_> {
+        let mut standing = Standing::default();
+        for passage in self.own() {
+            if passage.text.means(kind, key) {
+                match passage.whose {
+                    Whose::User => standing.user = true,
+                    Whose::Operator => standing.operator = true,
+                    Whose::Tool(_) => {}
+                }
+            }
+        }
+        for passage in &self.passages {
+            let Whose::Tool(answer) = &passage.whose else {
+                continue;
+            };
+            let field = field(answer, &passage.text, kind, key);
+            if field.is_some() || passage.text.holds(kind, key) {
+                standing.outputs.push(Trace {
+                    answer,
+                    field,
+                    echoed: answer.args.iter().any(|arg| arg.holds(kind, key)),
+                });
+            }
+        }
+        standing
+    }
+
+    /// Whether the user or the operator said every text that the call was asked with.
+    fn asked(&self, answer: &Answer) -> bool {
+        let mut args = answer.args.iter().filter(|arg| !arg.as_str().trim().is_empty());
+        let said = |arg: &Text| self.own().iter().any(|own| names(&own.text, arg.as_str()));
+        let first = args.next();
+        first.is_some_and(said) && args.all(said)
+    }
+
+    /// Whether the rule trusts the value there.
+    pub fn vouches(&self, rule: &OutputRule, trace: &Trace<'_>) -> bool {
+        let answer = trace.answer;
+        let by_tool = || {
+            let tool = answer.tool.as_ref();
+            tool.is_some_and(|tool| rule.tools.iter().any(|matcher| matcher.matches(tool)))
+        };
+        let in_field = match trace.field {
+            None => rule.free_text && rule.fields.is_empty(),
+            Some(path) => rule.fields.is_empty() || rule.fields.iter().any(|field| field.is_at(path)),
+        };
+        !trace.echoed
+            && (rule.tools.is_empty() || by_tool())
+            && in_field
+            && (!rule.asked || self.asked(answer))
+    }
+}
+
+impl From<Vec<Passage>> for Evidence {
+    fn from(passages: Vec<Passage>) -> Self {
+        Self {
+            passages,
+            own: OnceLock::new(),
+        }
+    }
+}
+
+/// The field whose whole value this is.
+fn field<'e>(answer: &'e Answer, text: &'e Text, kind: ValueKind, key: &str) -> Option<&'e [Step]> {
+    let at = answer.at.as_deref()?;
+    if !at.is_empty() {
+        return is_whole(kind, text.as_str(), key).then_some(at);
+    }
+    let mut leaves = text.leaves().iter();
+    let leaf = leaves.find(|leaf| is_whole(kind, &leaf.text, key))?;
+    Some(&leaf.path)
+}
+
+/// Whether a text names what a call was asked with: as words, as an address or URL, or a path by its file name.
+fn names(text: &Text, arg: &str) -> bool {
+    if text.holds(ValueKind::Text, arg) {
+        return true;
+    }
+    if arg.contains('@') {
+        let read = read_list(arg).unwrap_or_default();
+        return !read.is_empty() && read.iter().all(|one| text.holds(ValueKind::Email, &one.to_key()));
+    }
+    if text.means(ValueKind::Url, arg) {
+        return true;
+    }
+    let file = arg.rsplit(['/', '\\']).next().unwrap_or_default();
+    file.len() < arg.len() && file.contains('.') && text.holds(ValueKind::Text, file)
+}
+
+/// A JSON Pointer as steps; `None` where it was cut.
+fn steps(pointer: &str) -> Option<Vec<Step>> {
+    if pointer.is_empty() {
+        return Some(Vec::new());
+    }
+    if pointer.contains('…') || pointer.len() > crate::item::POINTER {
+        return None;
+    }
+    let steps = pointer.strip_prefix('/')?.split('/').map(|step| {
+        let is_index = !step.is_empty() && step.bytes().all(|b| b.is_ascii_digit());
+        match step.parse() {
+            Ok(index) if is_index => Step::Index(index),
+            _ => Step::Key(step.replace("~1", "/").replace("~0", "~")),
+        }
+    });
+    Some(steps.collect())
+}
+
+impl Trace<'_> {
+    /// Which tool and which field, for a finding: names that are plain, never a value.
+    pub fn words(&self) -> String {
+        let tool = self.answer.tool.as_ref().map(ToolName::as_str);
+        let tool = tool.filter(|name| is_plain(name)).map_or("a tool".to_owned(), |name| format!("`{name}`"));
+        let keys = self.field.map(|path| {
+            path.iter().rev().find_map(|step| match step {
+                Step::Key(key) => Some(key.as_str()),
+                Step::Index(_) => None,
+            })
+        });
+        match keys {
+            None => format!("{tool}, inside a text"),
+            Some(Some(key)) if is_plain(key) => format!("{tool}, field `{key}`"),
+            Some(_) => format!("{tool}, as a whole value"),
+        }
+    }
+}
+
+fn is_plain(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
+    name.len() <= SHOWN && name.chars().all(plain)
+}
