@@ -120,14 +120,27 @@ impl Vouchers {
             return Some(Cow::Borrowed(nothing));
         };
         let standing = evidence.standing(value.kind, &value.key);
-        if self.origins.iter().any(|origin| vouches(evidence, origin, &standing)) {
+        if self
+            .origins
+            .iter()
+            .any(|origin| vouches(evidence, origin, &standing))
+        {
             return None;
         }
         let detail = match (standing.user, standing.operator, standing.outputs.first()) {
-            (true, ..) => Cow::Borrowed("the user has said the value, for which the rule does not vouch"),
-            (_, true, _) => Cow::Borrowed("the operator has said the value, for which the rule does not vouch"),
-            (_, _, None) => Cow::Borrowed("nobody has said the value: no user, no operator and no tool"),
-            (_, _, Some(trace)) => Cow::Owned(format!("only tools gave the value: {}", Trace::words(trace))),
+            (true, ..) => {
+                Cow::Borrowed("the user has said the value, for which the rule does not vouch")
+            }
+            (_, true, _) => {
+                Cow::Borrowed("the operator has said the value, for which the rule does not vouch")
+            }
+            (_, _, None) => {
+                Cow::Borrowed("nobody has said the value: no user, no operator and no tool")
+            }
+            (_, _, Some(trace)) => Cow::Owned(format!(
+                "only tools gave the value: {}",
+                Trace::words(trace)
+            )),
         };
         Some(detail)
     }

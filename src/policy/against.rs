@@ -3,9 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::{
-    Allowed, Checked, ExecutesAt, Gate, Origin, Otherwise, Policy, ToolMatcher, ToolRule,
-};
+use super::{Allowed, Checked, ExecutesAt, Gate, Origin, Otherwise, Policy, ToolMatcher, ToolRule};
 use crate::item::RouteKind;
 use crate::names::{LookupName, RouteName, StoreName, ToolName};
 use crate::settings::{Route, RouteProtocol, Settings};

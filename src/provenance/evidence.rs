@@ -7,7 +7,7 @@ use super::fields::OutputRule;
 use super::leaves::Step;
 use super::pasted::Rows;
 use super::text::Text;
-use super::values::is_whole;
+use super::values::{comparable, whole};
 use super::{Said, Speaker, ValueKind};
 use crate::layers::recipients::read_list;
 use crate::names::ToolName;
@@ -60,11 +60,11 @@ pub struct Standing<'e> {
 }
 
 /// A text of a tool in which a value stands.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Trace<'e> {
     answer: &'e Answer,
-    /// The field whose whole value it is; `None` inside a longer text.
-    field: Option<&'e [Step]>,
+    /// The fields whose whole value it is; none inside a longer text.
+    fields: Vec<&'e [Step]>,
     /// The call had the value in its arguments: the tool only says it again.
     echoed: bool,
 }
@@ -120,7 +120,9 @@ impl Evidence {
                     continue;
                 }
                 match &rows.own(passage.text.as_str())[..] {
-                    [whole] if whole.len() == passage.text.as_str().len() => own.push(passage.clone()),
+                    [whole] if whole.len() == passage.text.as_str().len() => {
+                        own.push(passage.clone())
+                    }
                     pieces => own.extend(pieces.iter().map(|piece| Passage {
                         whose: passage.whose.clone(),
                         text: Arc::new(Text::new((*piece).into())),
@@ -147,11 +149,11 @@ impl Evidence {
             let Whose::Tool(answer) = &passage.whose else {
                 continue;
             };
-            let field = field(answer, &passage.text, kind, key);
-            if field.is_some() || passage.text.holds(kind, key) {
+            let fields = fields(answer, &passage.text, kind, key);
+            if !fields.is_empty() || passage.text.holds(kind, key) {
                 standing.outputs.push(Trace {
                     answer,
-                    field,
+                    fields,
                     echoed: answer.args.iter().any(|arg| arg.holds(kind, key)),
                 });
             }
@@ -161,7 +163,10 @@ impl Evidence {
 
     /// Whether the user or the operator said every text that the call was asked with.
     fn asked(&self, answer: &Answer) -> bool {
-        let mut args = answer.args.iter().filter(|arg| !arg.as_str().trim().is_empty());
+        let mut args = answer
+            .args
+            .iter()
+            .filter(|arg| !arg.as_str().trim().is_empty());
         let said = |arg: &Text| self.own().iter().any(|own| names(&own.text, arg.as_str()));
         let first = args.next();
         first.is_some_and(said) && args.all(said)
@@ -174,13 +179,15 @@ impl Evidence {
             let tool = answer.tool.as_ref();
             tool.is_some_and(|tool| rule.tools.iter().any(|matcher| matcher.matches(tool)))
         };
-        let in_field = match trace.field {
-            None => rule.free_text && rule.fields.is_empty(),
-            Some(path) => rule.fields.is_empty() || rule.fields.iter().any(|field| field.is_at(path)),
+        let trusted = |path: &&[Step]| rule.fields.iter().any(|field| field.is_at(path));
+        let stands = if rule.fields.is_empty() {
+            rule.free_text || !trace.fields.is_empty()
+        } else {
+            trace.fields.iter().any(trusted)
         };
         !trace.echoed
             && (rule.tools.is_empty() || by_tool())
-            && in_field
+            && stands
             && (!rule.asked || self.asked(answer))
     }
 }
@@ -194,15 +201,16 @@ impl From<Vec<Passage>> for Evidence {
     }
 }
 
-/// The field whose whole value this is.
-fn field<'e>(answer: &'e Answer, text: &'e Text, kind: ValueKind, key: &str) -> Option<&'e [Step]> {
-    let at = answer.at.as_deref()?;
-    if !at.is_empty() {
-        return is_whole(kind, text.as_str(), key).then_some(at);
+/// The fields whose whole value this is.
+fn fields<'e>(answer: &'e Answer, text: &'e Text, kind: ValueKind, key: &str) -> Vec<&'e [Step]> {
+    match answer.at.as_deref() {
+        None => Vec::new(),
+        Some([]) => text.wholes(kind, key).map(|leaf| &leaf.path[..]).collect(),
+        Some(at) => {
+            let is_whole = whole(kind, text.as_str()).contains(&comparable(kind, key));
+            Some(at).filter(|_| is_whole).into_iter().collect()
+        }
     }
-    let mut leaves = text.leaves().iter();
-    let leaf = leaves.find(|leaf| is_whole(kind, &leaf.text, key))?;
-    Some(&leaf.path)
 }
 
 /// Whether a text names what a call was asked with: as words, as an address or URL, or a path by its file name.
@@ -212,7 +220,10 @@ fn names(text: &Text, arg: &str) -> bool {
     }
     if arg.contains('@') {
         let read = read_list(arg).unwrap_or_default();
-        return !read.is_empty() && read.iter().all(|one| text.holds(ValueKind::Email, &one.to_key()));
+        return !read.is_empty()
+            && read
+                .iter()
+                .all(|one| text.holds(ValueKind::Email, &one.to_key()));
     }
     if text.means(ValueKind::Url, arg) {
         return true;
@@ -243,8 +254,10 @@ impl Trace<'_> {
     /// Which tool and which field, for a finding: names that are plain, never a value.
     pub fn words(&self) -> String {
         let tool = self.answer.tool.as_ref().map(ToolName::as_str);
-        let tool = tool.filter(|name| is_plain(name)).map_or("a tool".to_owned(), |name| format!("`{name}`"));
-        let keys = self.field.map(|path| {
+        let tool = tool
+            .filter(|name| is_plain(name))
+            .map_or("a tool".to_owned(), |name| format!("`{name}`"));
+        let keys = self.fields.first().map(|path| {
             path.iter().rev().find_map(|step| match step {
                 Step::Key(key) => Some(key.as_str()),
                 Step::Index(_) => None,

@@ -31,7 +31,9 @@ impl FieldPath {
     pub fn parse(text: &str) -> Result<Self, String> {
         let Some(path) = text.strip_prefix('/') else {
             if text.is_empty() || text.contains(['/', '*']) {
-                return Err("a field is a key such as `email`, or a path that begins with `/`".to_owned());
+                return Err(
+                    "a field is a key such as `email`, or a path that begins with `/`".to_owned(),
+                );
             }
             return Ok(Self::Key(text.to_owned()));
         };
@@ -39,7 +41,9 @@ impl FieldPath {
             "" => Err("a path has an empty step".to_owned()),
             "*" => Ok(FieldStep::Each),
             "**" => Ok(FieldStep::Deep),
-            name if name.contains('*') => Err(format!("`{name}` is neither a key nor `*` nor `**`")),
+            name if name.contains('*') => {
+                Err(format!("`{name}` is neither a key nor `*` nor `**`"))
+            }
             name => Ok(FieldStep::Name(name.replace("~1", "/").replace("~0", "~"))),
         });
         steps.collect::<Result<_, _>>().map(Self::Path)
@@ -64,7 +68,10 @@ fn matches(steps: &[FieldStep], path: &[Step]) -> bool {
     match (steps.split_first(), path.split_first()) {
         (None, None) => true,
         (Some((FieldStep::Deep, rest)), _) => {
-            matches(rest, path) || path.split_first().is_some_and(|(_, below)| matches(steps, below))
+            matches(rest, path)
+                || path
+                    .split_first()
+                    .is_some_and(|(_, below)| matches(steps, below))
         }
         (Some((FieldStep::Each, rest)), Some((_, below))) => matches(rest, below),
         (Some((FieldStep::Name(name), rest)), Some((step, below))) => {
@@ -104,10 +111,22 @@ mod tests {
         let path = [key("contacts"), Step::Index(3), key("email")];
         let list = [key("emails"), Step::Index(0)];
         let at = |field: &str, path: &[Step]| FieldPath::parse(field).unwrap().is_at(path);
-        for field in ["email", "/contacts/*/email", "/**/email", "/contacts/3/email", "/**"] {
+        for field in [
+            "email",
+            "/contacts/*/email",
+            "/**/email",
+            "/contacts/3/email",
+            "/**",
+        ] {
             assert!(at(field, &path), "{field}");
         }
-        for field in ["contacts", "/email", "/contacts/email", "/*/email", "/contacts/*"] {
+        for field in [
+            "contacts",
+            "/email",
+            "/contacts/email",
+            "/*/email",
+            "/contacts/*",
+        ] {
             assert!(!at(field, &path), "{field}");
         }
         assert!(at("emails", &list));

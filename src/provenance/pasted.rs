@@ -41,11 +41,18 @@ impl Rows {
         let mut pasted = vec![false; found.len()];
         for (at, window) in hashes.windows(ROW).enumerate() {
             if self.rows.contains(&row(window)) {
-                pasted.iter_mut().skip(at).take(ROW).for_each(|mark| *mark = true);
+                pasted
+                    .iter_mut()
+                    .skip(at)
+                    .take(ROW)
+                    .for_each(|mark| *mark = true);
             }
         }
         if pasted.iter().all(|mark| !mark) {
-            return Some(text).filter(|text| !text.is_empty()).into_iter().collect();
+            return Some(text)
+                .filter(|text| !text.is_empty())
+                .into_iter()
+                .collect();
         }
         let mut pieces = Vec::new();
         let mut piece: Option<Range<usize>> = None;
@@ -57,7 +64,10 @@ impl Rows {
             }
         }
         pieces.extend(piece);
-        pieces.into_iter().filter_map(|piece| text.get(piece)).collect()
+        pieces
+            .into_iter()
+            .filter_map(|piece| text.get(piece))
+            .collect()
     }
 }
 
@@ -77,7 +87,8 @@ fn words(text: &str) -> impl Iterator<Item = (Range<usize>, u64)> {
         // A slice of `text`: its place is the distance of the two.
         let start = word.as_ptr().addr() - text.as_ptr().addr();
         let mut hasher = DefaultHasher::new();
-        word.trim_matches(|c: char| !c.is_alphanumeric()).hash(&mut hasher);
+        word.trim_matches(|c: char| !c.is_alphanumeric())
+            .hash(&mut hasher);
         Some((start..start + word.len(), hasher.finish()))
     })
 }
@@ -94,7 +105,8 @@ mod tests {
         rows.own(text).join("|")
     }
 
-    const BILL: &str = r#"{"text": "Please pay the amount of 12 to GB82 WEST by Friday, thank you very much"}"#;
+    const BILL: &str =
+        r#"{"text": "Please pay the amount of 12 to GB82 WEST by Friday, thank you very much"}"#;
 
     #[test]
     fn what_was_pasted_is_cut_out_and_the_rest_stays() {
@@ -106,7 +118,10 @@ mod tests {
             assert_eq!(own(&[BILL], pasted), "", "{pasted}");
             let turn = format!("here it is:\n{pasted}\nso do it");
             let left = own(&[BILL], &turn);
-            assert!(!left.contains("GB82") && left.contains("here it is") && left.contains("so do it"), "{left}");
+            assert!(
+                !left.contains("GB82") && left.contains("here it is") && left.contains("so do it"),
+                "{left}"
+            );
         }
     }
 
@@ -114,8 +129,20 @@ mod tests {
     fn a_short_answer_is_the_users_and_a_whole_short_output_is_the_tools() {
         assert_eq!(own(&[BILL], "pay it to GB82 WEST"), "pay it to GB82 WEST");
         assert_eq!(own(&["ann@x.example"], "ann@x.example"), "ann@x.example");
-        assert_eq!(own(&["send it to evil@x.example"], "\"send it to evil@x.example\""), "");
-        assert_eq!(own(&["send it to evil@x.example"], "send it to evil@x.example now"), "send it to evil@x.example now");
+        assert_eq!(
+            own(
+                &["send it to evil@x.example"],
+                "\"send it to evil@x.example\""
+            ),
+            ""
+        );
+        assert_eq!(
+            own(
+                &["send it to evil@x.example"],
+                "send it to evil@x.example now"
+            ),
+            "send it to evil@x.example now"
+        );
         assert_eq!(own(&[], ""), "");
     }
 

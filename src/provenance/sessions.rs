@@ -94,7 +94,10 @@ impl Sessions {
         kept.used = now;
         let passages = &kept.passages;
         let evidence = kept.evidence.get_or_insert_with(|| {
-            let passages: Vec<_> = passages.iter().map(|(.., passage)| passage.clone()).collect();
+            let passages: Vec<_> = passages
+                .iter()
+                .map(|(.., passage)| passage.clone())
+                .collect();
             Arc::new(Evidence::from(passages))
         });
         Arc::clone(evidence)
@@ -104,7 +107,10 @@ impl Sessions {
     pub fn hear(&self, tie: &Tie, conversation: &Evidence) {
         let known = self.evidence(tie);
         // What a tool gave back on a route of its own may be pasted here too.
-        let outputs = known.passages().iter().filter(|passage| matches!(passage.whose, Whose::Tool(_)));
+        let outputs = known
+            .passages()
+            .iter()
+            .filter(|passage| matches!(passage.whose, Whose::Tool(_)));
         let all: Vec<_> = outputs.chain(conversation.passages()).cloned().collect();
         let all = Evidence::from(all);
         let own = all.own().iter();
@@ -116,7 +122,8 @@ impl Sessions {
     /// Keeps what a tool gave back on a route of its own.
     pub fn learn(&self, tie: &Tie, said: Vec<Said>) {
         let said = said.into_iter();
-        let said = said.filter(|said| matches!(said.by, Speaker::Call { .. } | Speaker::Tool { .. }));
+        let said =
+            said.filter(|said| matches!(said.by, Speaker::Call { .. } | Speaker::Tool { .. }));
         let evidence = Evidence::of(said);
         self.keep(tie, evidence.passages().iter().cloned());
     }
@@ -156,7 +163,8 @@ impl Kept {
         self.passages.push_back((id, size, passage));
         self.evidence = None;
         while self.bytes > most {
-            let outputs = |(.., passage): &(u64, usize, Passage)| matches!(passage.whose, Whose::Tool(_));
+            let outputs =
+                |(.., passage): &(u64, usize, Passage)| matches!(passage.whose, Whose::Tool(_));
             let at = self.passages.iter().position(outputs).unwrap_or(0);
             let Some((id, size, passage)) = self.passages.remove(at) else {
                 break;
@@ -170,7 +178,11 @@ impl Kept {
 
 fn size(passage: &Passage) -> usize {
     let args = match &passage.whose {
-        Whose::Tool(answer) => answer.args.iter().map(|arg| arg.as_str().len() + OVERHEAD).sum(),
+        Whose::Tool(answer) => answer
+            .args
+            .iter()
+            .map(|arg| arg.as_str().len() + OVERHEAD)
+            .sum(),
         Whose::User | Whose::Operator => 0,
     };
     passage.text.as_str().len() * FOUND + args + OVERHEAD
@@ -184,7 +196,10 @@ fn identity(passage: &Passage) -> u64 {
         Whose::Tool(answer) => {
             2.hash(&mut hasher);
             answer.tool.hash(&mut hasher);
-            answer.args.iter().for_each(|arg| arg.as_str().hash(&mut hasher));
+            answer
+                .args
+                .iter()
+                .for_each(|arg| arg.as_str().hash(&mut hasher));
             format!("{:?}", answer.at).hash(&mut hasher);
         }
     }
@@ -221,11 +236,18 @@ mod tests {
     }
 
     fn said(by: Speaker, text: &str) -> Said {
-        Said { by, text: text.into() }
+        Said {
+            by,
+            text: text.into(),
+        }
     }
 
     fn tool(text: &str) -> Said {
-        let by = Speaker::Tool { tool: Some("t".into()), call: None, at: None };
+        let by = Speaker::Tool {
+            tool: Some("t".into()),
+            call: None,
+            at: None,
+        };
         said(by, text)
     }
 
@@ -273,7 +295,10 @@ mod tests {
         let sessions = Sessions::new(2048, 8);
         let tie = tie("ann", "s");
         for _ in 0..50 {
-            sessions.hear(&tie, &Evidence::of([said(Speaker::User, "alpha"), tool("beta")]));
+            sessions.hear(
+                &tie,
+                &Evidence::of([said(Speaker::User, "alpha"), tool("beta")]),
+            );
         }
         assert_eq!(knows(&sessions, &tie, "alpha"), (true, false));
         assert_eq!(knows(&sessions, &tie, "beta"), (false, true));

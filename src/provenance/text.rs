@@ -1,12 +1,12 @@
 //! A text with what was found in it so far: each kind of value is looked for once, when it is first asked for.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
 use super::ValueKind;
 use super::leaves::{Leaf, leaves};
 use super::urls::Urls;
-use super::values::{Folded, Squeezed, emails, phones};
+use super::values::{Folded, Squeezed, comparable, emails, phones, whole};
 
 /// A text of a conversation.
 #[derive(Debug)]
@@ -18,7 +18,11 @@ pub(super) struct Text {
     squeezed: OnceLock<Squeezed>,
     folded: OnceLock<Folded>,
     leaves: OnceLock<Vec<Leaf>>,
+    wholes: [OnceLock<Wholes>; 5],
 }
+
+/// The values of a kind that are whole leaves, and which leaves.
+type Wholes = HashMap<String, Vec<usize>>;
 
 impl Text {
     pub(super) fn new(text: Arc<str>) -> Self {
@@ -30,6 +34,7 @@ impl Text {
             squeezed: OnceLock::new(),
             folded: OnceLock::new(),
             leaves: OnceLock::new(),
+            wholes: Default::default(),
         }
     }
 
@@ -65,6 +70,26 @@ impl Text {
     /// The values of structured output, each with the keys that lead to it. A text without structure is one value.
     pub(super) fn leaves(&self) -> &[Leaf] {
         self.leaves.get_or_init(|| leaves(&self.text))
+    }
+
+    /// The leaves whose whole value this is.
+    pub(super) fn wholes(&self, kind: ValueKind, key: &str) -> impl Iterator<Item = &Leaf> {
+        let place = self.wholes.get(kind as usize);
+        let wholes = place.map(|wholes| wholes.get_or_init(|| self.read_leaves(kind)));
+        let found = wholes.and_then(|wholes| wholes.get(&comparable(kind, key)));
+        let found = found.map(Vec::as_slice).unwrap_or_default().iter();
+        found.filter_map(|at| self.leaves().get(*at))
+    }
+
+    fn read_leaves(&self, kind: ValueKind) -> Wholes {
+        let mut wholes = Wholes::new();
+        for (at, leaf) in self.leaves().iter().enumerate() {
+            for key in whole(kind, &leaf.text) {
+                wholes.entry(key).or_default().push(at);
+            }
+        }
+        wholes.remove("");
+        wholes
     }
 
     fn emails(&self) -> &HashSet<String> {

@@ -51,6 +51,16 @@ impl Web {
         })
     }
 
+    /// One text for one place.
+    pub(super) fn to_key(&self) -> String {
+        let port = self.port.map_or(String::new(), |port| format!(":{port}"));
+        let query = self
+            .query
+            .as_ref()
+            .map_or(String::new(), |query| format!("?{query}"));
+        format!("{}://{}{port}{}{query}", self.scheme, self.host, self.path)
+    }
+
     /// Whether the other is this, or stands below its path.
     fn is_above(&self, other: &Self) -> bool {
         let place = |web: &Self| (web.scheme, web.host.clone(), web.port);
@@ -76,7 +86,10 @@ impl Urls {
         let mut urls = Self::default();
         for (at, _) in text.match_indices("://") {
             let before = text.get(..at).unwrap_or_default();
-            let scheme = before.len() - before.trim_end_matches(|c: char| c.is_ascii_alphanumeric()).len();
+            let scheme = before.len()
+                - before
+                    .trim_end_matches(|c: char| c.is_ascii_alphanumeric())
+                    .len();
             let rest = text.get(at - scheme..).unwrap_or_default();
             urls.candidate(cut(rest));
         }
@@ -91,7 +104,8 @@ impl Urls {
     }
 
     fn candidate(&mut self, text: &str) {
-        let trimmed = text.trim_end_matches(['.', ',', ';', ':', '!', '?', ')', ']', '}', '\'', '*', '_']);
+        let trimmed =
+            text.trim_end_matches(['.', ',', ';', ':', '!', '?', ')', ']', '}', '\'', '*', '_']);
         for text in [text, trimmed] {
             self.found.extend(Web::read(text));
         }
@@ -114,11 +128,15 @@ fn cut(text: &str) -> &str {
     let text = text.get(..end.unwrap_or(text.len())).unwrap_or_default();
     // Markdown: `[text](url)` where the text is a URL too.
     let text = text.split("](").next().unwrap_or(text);
-    text.get(..text.floor_char_boundary(LONGEST)).unwrap_or_default()
+    text.get(..text.floor_char_boundary(LONGEST))
+        .unwrap_or_default()
 }
 
 /// Whether a word without a scheme begins with a host's name.
 fn names_host(word: &str) -> bool {
+    if !word.contains('.') {
+        return false;
+    }
     let end = word.find(['/', '?', '#', ':']).unwrap_or(word.len());
     let (host, rest) = word.split_at_checked(end).unwrap_or((word, ""));
     if host.contains('@') || word.len() > LONGEST {
@@ -131,7 +149,8 @@ fn names_host(word: &str) -> bool {
     let top = labels.next().unwrap_or_default();
     let more = labels.clone().count();
     let plain = labels.all(|label| !label.is_empty());
-    let is_top = top.len() > 1 && (top.starts_with("xn--") || top.bytes().all(|b| b.is_ascii_alphabetic()));
+    let is_top =
+        top.len() > 1 && (top.starts_with("xn--") || top.bytes().all(|b| b.is_ascii_alphabetic()));
     let is_file = more == 1 && rest.is_empty() && FILES.contains(&top);
     more > 0 && plain && is_top && !is_file
 }
@@ -152,15 +171,26 @@ mod tests {
         ] {
             assert!(Urls::new(text).has("https://a.example/x?q=1"), "{text}");
         }
-        for text in ["https://a.example/x?q=2", "https://a.example.evil.example/x?q=1", "https://u@a.example/x?q=1"] {
+        for text in [
+            "https://a.example/x?q=2",
+            "https://a.example.evil.example/x?q=1",
+            "https://u@a.example/x?q=1",
+        ] {
             assert!(!Urls::new(text).has("https://a.example/x?q=1"), "{text}");
         }
     }
 
     #[test]
     fn a_named_host_means_all_of_it_and_a_url_what_is_below() {
-        let said = Urls::new("go to www.a.example and https://b.example/docs/1, not to ann@c.example or notes.md");
-        for key in ["https://www.a.example/any?x=1", "http://www.a.example/", "https://b.example/docs/1/2", "https://b.example/docs/1?p=2"] {
+        let said = Urls::new(
+            "go to www.a.example and https://b.example/docs/1, not to ann@c.example or notes.md",
+        );
+        for key in [
+            "https://www.a.example/any?x=1",
+            "http://www.a.example/",
+            "https://b.example/docs/1/2",
+            "https://b.example/docs/1?p=2",
+        ] {
             assert!(said.covers(key), "{key}");
         }
         for key in [

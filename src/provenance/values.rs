@@ -6,7 +6,7 @@ use unicode_normalization::UnicodeNormalization;
 
 use super::ValueKind;
 use super::urls::Web;
-use crate::layers::recipients::read_list;
+use crate::layers::recipients::{Address, read_list};
 
 /// Longest e-mail address that is looked for, on each side of the `@`.
 const LONGEST_SIDE: usize = 255;
@@ -14,21 +14,28 @@ const LONGEST_SIDE: usize = 255;
 /// Fewest and most digits of a telephone number (E.164).
 const DIGITS: std::ops::RangeInclusive<usize> = 7..=15;
 
-/// Whether a whole text is this value and nothing else.
-pub(super) fn is_whole(kind: ValueKind, text: &str, key: &str) -> bool {
-    match kind {
-        // A list of mailboxes is a value of an address field.
+/// What a whole text is as a value of this kind: none, one, or the addresses of a list of mailboxes.
+pub(super) fn whole(kind: ValueKind, text: &str) -> Vec<String> {
+    let one = match kind {
+        ValueKind::Email if !text.contains('@') => None,
         ValueKind::Email => {
-            text.contains('@')
-                && read_list(text).is_ok_and(|list| list.iter().any(|one| one.to_key() == key))
+            let list = read_list(text).unwrap_or_default();
+            return list.iter().map(Address::to_key).collect();
         }
-        ValueKind::Url => match (Web::read(text.trim()), Web::read(key)) {
-            (Some(text), Some(key)) => text == key,
-            _ => false,
-        },
-        ValueKind::Account => squeezed(text) == key,
-        ValueKind::Phone => phone(text.trim()).is_some_and(|number| number == key),
-        ValueKind::Text => fold(text) == fold(key),
+        ValueKind::Url => Web::read(text.trim()).map(|web| web.to_key()),
+        ValueKind::Account => Some(squeezed(text)),
+        ValueKind::Phone => phone(text.trim()),
+        ValueKind::Text => Some(fold(text)),
+    };
+    one.into_iter().collect()
+}
+
+/// A layer's key as [`whole`] writes it.
+pub(super) fn comparable(kind: ValueKind, key: &str) -> String {
+    match kind {
+        ValueKind::Email | ValueKind::Account | ValueKind::Phone => key.to_owned(),
+        ValueKind::Url => Web::read(key).map(|web| web.to_key()).unwrap_or_default(),
+        ValueKind::Text => fold(key),
     }
 }
 
@@ -52,14 +59,23 @@ pub(super) fn emails(text: &str) -> HashSet<String> {
             .find(|(_, c)| !(c.is_alphanumeric() || matches!(c, '-' | '.' | '_')))
             .map_or(after.len().min(LONGEST_SIDE * 4), |(end, _)| end);
         let local = before.get(start..).unwrap_or_default();
-        let domain = after.get(..after.floor_char_boundary(end)).unwrap_or_default();
+        let end = after.floor_char_boundary(end);
+        let glued = before
+            .get(..start)
+            .is_some_and(|before| before.ends_with('@'));
+        if glued || after.get(end..).is_some_and(|rest| rest.starts_with('@')) {
+            continue;
+        }
+        let domain = after.get(..end).unwrap_or_default();
         let domain = domain.trim_end_matches(['.', '-', '_']);
         // `to=ann@x` and `'ann@x'`: both readings.
         let bare = local.trim_start_matches(|c: char| !c.is_alphanumeric() && c != '_');
-        let tail = bare.rsplit(['=', '/', '?', '&', '|', '\'', '`', '{', '*']).next();
+        let tail = bare
+            .rsplit(['=', '/', '?', '&', '|', '\'', '`', '{', '*'])
+            .next();
         for local in [Some(local), Some(bare), tail].into_iter().flatten() {
             let read = read_list(&format!("{local}@{domain}")).unwrap_or_default();
-            found.extend(read.iter().map(crate::layers::recipients::Address::to_key));
+            found.extend(read.iter().map(Address::to_key));
         }
     }
     found
@@ -73,7 +89,9 @@ fn is_local(c: char) -> bool {
 pub(super) fn phones(text: &str) -> HashSet<String> {
     let mut found = HashSet::new();
     let starts = text.char_indices().filter(|(at, c)| {
-        let before = text.get(..*at).and_then(|before| before.chars().next_back());
+        let before = text
+            .get(..*at)
+            .and_then(|before| before.chars().next_back());
         let fresh = before.is_none_or(|c| !c.is_alphanumeric() && c != '+');
         fresh && (*c == '+' || *c == '0')
     });
@@ -81,9 +99,14 @@ pub(super) fn phones(text: &str) -> HashSet<String> {
         let rest = text.get(at..).unwrap_or_default();
         let part = |c: char| c.is_ascii_digit() || is_phone_mark(c);
         let end = rest.char_indices().skip(1).find(|(_, c)| !part(*c));
-        let run = rest.get(..end.map_or(rest.len(), |(end, _)| end)).unwrap_or_default();
+        let run = rest
+            .get(..end.map_or(rest.len(), |(end, _)| end))
+            .unwrap_or_default();
         // A number may be followed by another after a blank: each prefix of its groups is a reading.
-        let ends = run.char_indices().filter(|(_, c)| is_phone_mark(*c)).map(|(end, _)| end);
+        let ends = run
+            .char_indices()
+            .filter(|(_, c)| is_phone_mark(*c))
+            .map(|(end, _)| end);
         for end in ends.take(8).chain([run.len()]) {
             found.extend(run.get(..end).and_then(phone));
         }
@@ -92,7 +115,10 @@ pub(super) fn phones(text: &str) -> HashSet<String> {
 }
 
 const fn is_phone_mark(c: char) -> bool {
-    matches!(c, ' ' | '-' | '.' | '(' | ')' | '/' | '\u{a0}' | '\u{2010}' | '\u{2011}')
+    matches!(
+        c,
+        ' ' | '-' | '.' | '(' | ')' | '/' | '\u{a0}' | '\u{2010}' | '\u{2011}'
+    )
 }
 
 /// An international number as E.164.
@@ -134,7 +160,10 @@ impl Squeezed {
             }
             after_word = c.is_alphanumeric() || c == '_';
         }
-        Self { text: squeezed, fresh }
+        Self {
+            text: squeezed,
+            fresh,
+        }
     }
 
     /// Whether the account number stands here, between words.
@@ -241,7 +270,12 @@ mod tests {
         ] {
             assert!(emails(text).contains("ann@x.example"), "{text}");
         }
-        for text in ["joann@x.example", "ann@x.example.evil.example", "ann@xx.example", "ann at x.example"] {
+        for text in [
+            "joann@x.example",
+            "ann@x.example.evil.example",
+            "ann@xx.example",
+            "ann at x.example",
+        ] {
             assert!(!emails(text).contains("ann@x.example"), "{text}");
         }
         assert!(emails("@ @@ a@ @b a@b@c").is_empty());
@@ -267,7 +301,10 @@ mod tests {
     #[test]
     fn an_account_stands_between_words() {
         let has = |text: &str, key: &str| Squeezed::new(text).has(key);
-        assert!(has("pay gb82 west 1234 5698 7654 32 today", "GB82WEST12345698765432"));
+        assert!(has(
+            "pay gb82 west 1234 5698 7654 32 today",
+            "GB82WEST12345698765432"
+        ));
         assert!(has("(GB82WEST12345698765432).", "GB82WEST12345698765432"));
         assert!(has("account 42 of", "42"));
         assert!(!has("account 421 of", "42"));
@@ -309,13 +346,34 @@ mod tests {
 
     #[test]
     fn a_whole_value_is_nothing_but_the_value() {
-        assert!(is_whole(ValueKind::Email, "Ann <ANN@x.example>", "ann@x.example"));
-        assert!(!is_whole(ValueKind::Email, "write ann@x.example", "ann@x.example"));
-        assert!(is_whole(ValueKind::Account, "gb82 west", "GB82WEST"));
-        assert!(!is_whole(ValueKind::Account, "IBAN gb82", "GB82"));
-        assert!(is_whole(ValueKind::Phone, "+1 555 123 4567", "+15551234567"));
-        assert!(is_whole(ValueKind::Text, " General ", "general"));
-        assert!(is_whole(ValueKind::Url, "http://A.example", "https://a.example/"));
-        assert!(!is_whole(ValueKind::Url, "see https://a.example/", "https://a.example/"));
+        for (kind, text, key) in [
+            (ValueKind::Email, "Ann <ANN@x.example>", "ann@x.example"),
+            (
+                ValueKind::Email,
+                "bob@x.example, ann@x.example",
+                "ann@x.example",
+            ),
+            (ValueKind::Account, "gb82 west", "GB82WEST"),
+            (ValueKind::Phone, "+1 555 123 4567", "+15551234567"),
+            (ValueKind::Text, " General ", "general"),
+            (ValueKind::Url, "http://A.example", "https://a.example/#top"),
+        ] {
+            assert!(whole(kind, text).contains(&comparable(kind, key)), "{text}");
+        }
+        for (kind, text, key) in [
+            (ValueKind::Email, "write ann@x.example", "ann@x.example"),
+            (ValueKind::Account, "IBAN gb82", "GB82"),
+            (ValueKind::Text, "in general", "general"),
+            (
+                ValueKind::Url,
+                "see https://a.example/",
+                "https://a.example/",
+            ),
+        ] {
+            assert!(
+                !whole(kind, text).contains(&comparable(kind, key)),
+                "{text}"
+            );
+        }
     }
 }

@@ -63,12 +63,16 @@ impl Trail {
         };
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         if leg == Leg::ToUpstream {
-            items.iter().for_each(|located| calls(&located.item, &mut asked));
+            items
+                .iter()
+                .for_each(|located| calls(&located.item, &mut asked));
             return;
         }
         let given = items.iter().zip(rulings);
         let given = given.filter(|(_, ruling)| !matches!(ruling.verdict, Verdict::Deny(_)));
-        let given: Vec<_> = given.filter_map(|(located, _)| self.output(located)).collect();
+        let given: Vec<_> = given
+            .filter_map(|(located, _)| self.output(located))
+            .collect();
         if given.is_empty() {
             return;
         }
@@ -107,7 +111,9 @@ fn at(kind: RouteKind, pointer: &str, text: &str) -> Option<String> {
         },
         _ => pointer,
     };
-    let last = at.rsplit_once('/').map(|(_, last)| last.replace("~1", "/").replace("~0", "~"));
+    let last = at
+        .rsplit_once('/')
+        .map(|(_, last)| last.replace("~1", "/").replace("~0", "~"));
     // A key stands where its value does.
     (last.as_deref() != Some(text)).then(|| at.to_owned())
 }
@@ -117,7 +123,9 @@ fn calls(item: &Item, said: &mut Vec<Said>) {
     let id = call.call_id.clone().unwrap_or_default();
     let mut add = |text: &str| {
         said.push(Said {
-            by: Speaker::Call { id: Arc::clone(&id) },
+            by: Speaker::Call {
+                id: Arc::clone(&id),
+            },
             text: text.into(),
         });
     };

@@ -80,6 +80,7 @@ impl Policy {
 
     /// Whether a rule asks where values come from.
     pub fn traces(&self) -> bool {
-        self.allows().any(|(_, allow)| origins(allow).next().is_some())
+        self.allows()
+            .any(|(_, allow)| origins(allow).next().is_some())
     }
 }
