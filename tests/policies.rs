@@ -184,7 +184,7 @@ const FAULTS: &[Fault] = &[
     ("owner: owner", "owner: ownr", 15, "ownr", &["no look-up `ownr`", "did you mean `owner`?"]),
     ("kind: email", "kind: mail", 17, "mail", &["did you mean `email`?"]),
     ("kind: email", "kind: account", 17, "staff", &["the list `staff` has no accounts"]),
-    ("{lookup: own}", "{lookup: own, from: user}", 17, "from", &["unknown key `from`"]),
+    ("{lookup: own}", "{lookup: own, from: user}", 17, "{lookup", &["write exactly one of `lookup`, `from`"]),
     ("otherwise: hold", "otherwise: ask", 17, "ask", &["the choices are `deny`, `hold`"]),
     ("{route: bank}", "bank", 20, "bank", &["`{route: NAME}`"]),
     ("role: oncall, ttl: 15m", "role: oncall, ttl: 15", 22, "15", &["must be a duration", "`15m`"]),

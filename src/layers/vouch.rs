@@ -48,13 +48,22 @@ pub(super) struct Vouchers {
 }
 
 /// Whether the value comes from there.
-fn vouches(evidence: &Evidence, origin: &Origin, standing: &Standing<'_>) -> bool {
+fn vouches(
+    evidence: &Evidence,
+    origin: &Origin,
+    value: &Unlisted,
+    standing: &Standing<'_>,
+) -> bool {
     match origin {
         Origin::User => standing.user,
+        Origin::UserSite => {
+            let site = || value.kind == ValueKind::Url && evidence.user_named_site(&value.key);
+            standing.user || site()
+        }
         Origin::Operator => standing.operator,
         Origin::ToolOutput(rule) => {
             let mut outputs = standing.outputs.iter();
-            outputs.any(|trace| evidence.vouches(rule, trace))
+            outputs.any(|trace| evidence.vouches(rule, value.kind, &value.key, trace))
         }
     }
 }
@@ -123,7 +132,7 @@ impl Vouchers {
         if self
             .origins
             .iter()
-            .any(|origin| vouches(evidence, origin, &standing))
+            .any(|origin| vouches(evidence, origin, value, &standing))
         {
             return None;
         }

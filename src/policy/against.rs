@@ -206,9 +206,12 @@ impl Against<'_> {
         for (id, allow) in self.policy.allows() {
             for (index, allowed) in allow.iter().enumerate() {
                 let (word, silent) = match allowed {
-                    Allowed::From(Origin::User) => ("the user", true),
+                    Allowed::From(Origin::User | Origin::UserSite) => ("the user", true),
                     Allowed::From(Origin::Operator) => ("the operator", true),
-                    Allowed::From(Origin::ToolOutput(rule)) => ("the user", rule.asked),
+                    Allowed::From(Origin::ToolOutput(rule)) => (
+                        "the user",
+                        rule.asked || rule.like_user || !rule.beside.is_empty(),
+                    ),
                     Allowed::List(_) | Allowed::Lookup(_) => continue,
                 };
                 if silent {

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::fields::OutputRule;
 use super::leaves::Step;
+use super::likeness::{is_like, names_alike};
 use super::pasted::Rows;
 use super::text::Text;
 use super::values::{comparable, whole};
@@ -27,10 +28,23 @@ pub(super) enum Whose {
 #[derive(Debug, Default)]
 pub(super) struct Answer {
     pub(super) tool: Option<ToolName>,
-    /// Every text of the call's arguments, where the call is known.
-    pub(super) args: Arc<[Text]>,
+    /// One for all texts of the answer to one call.
+    pub(super) call: Option<Arc<Asked>>,
     /// As in [`Speaker::Tool`], as steps.
     pub(super) at: Option<Vec<Step>>,
+}
+
+/// What a call was asked: every text of its arguments, where the call is known.
+#[derive(Debug, Default)]
+pub(super) struct Asked(Vec<Text>);
+
+impl Answer {
+    pub(super) fn args(&self) -> &[Text] {
+        self.call
+            .as_ref()
+            .map(|call| &call.0[..])
+            .unwrap_or_default()
+    }
 }
 
 /// One text with its speaker.
@@ -62,9 +76,10 @@ pub struct Standing<'e> {
 /// A text of a tool in which a value stands.
 #[derive(Clone, Debug)]
 pub struct Trace<'e> {
+    passage: &'e Passage,
     answer: &'e Answer,
-    /// The fields whose whole value it is; none inside a longer text.
-    fields: Vec<&'e [Step]>,
+    /// The fields in which it stands, and whether it is the whole value; none outside of structured output.
+    places: Vec<(&'e [Step], bool)>,
     /// The call had the value in its arguments: the tool only says it again.
     echoed: bool,
 }
@@ -73,7 +88,7 @@ impl Evidence {
     /// What was said, in the order of the conversation.
     pub fn of(said: impl IntoIterator<Item = Said>) -> Self {
         let mut calls: HashMap<Arc<str>, Vec<Arc<str>>> = HashMap::new();
-        let mut answered: HashMap<Arc<str>, Arc<[Text]>> = HashMap::new();
+        let mut answered: HashMap<Arc<str>, Arc<Asked>> = HashMap::new();
         let mut passages = Vec::new();
         for Said { by, text } in said {
             let whose = match by {
@@ -85,16 +100,16 @@ impl Evidence {
                     continue;
                 }
                 Speaker::Tool { tool, call, at } => {
-                    let args = call.map(|id| {
-                        let args = answered.entry(id).or_insert_with_key(|id| {
+                    let call = call.map(|id| {
+                        let asked = answered.entry(id).or_insert_with_key(|id| {
                             let args = calls.remove(id).unwrap_or_default();
-                            args.into_iter().map(Text::new).collect()
+                            Arc::new(Asked(args.into_iter().map(Text::new).collect()))
                         });
-                        Arc::clone(args)
+                        Arc::clone(asked)
                     });
                     Whose::Tool(Arc::new(Answer {
                         tool,
-                        args: args.unwrap_or_default(),
+                        call,
                         at: at.as_deref().and_then(steps),
                     }))
                 }
@@ -149,22 +164,37 @@ impl Evidence {
             let Whose::Tool(answer) = &passage.whose else {
                 continue;
             };
-            let fields = fields(answer, &passage.text, kind, key);
-            if !fields.is_empty() || passage.text.holds(kind, key) {
+            let places = places(answer, &passage.text, kind, key);
+            if !places.is_empty() || passage.text.holds(kind, key) {
                 standing.outputs.push(Trace {
+                    passage,
                     answer,
-                    fields,
-                    echoed: answer.args.iter().any(|arg| arg.holds(kind, key)),
+                    places,
+                    echoed: answer.args().iter().any(|arg| arg.holds(kind, key)),
                 });
             }
         }
         standing
     }
 
+    /// Whether the user named the host of this URL, or any URL on it.
+    pub fn user_named_site(&self, url: &str) -> bool {
+        self.user().iter().any(|text| text.names_site(url))
+    }
+
+    fn user(&self) -> Vec<&Text> {
+        let users = |passage: &&Passage| matches!(passage.whose, Whose::User);
+        self.own()
+            .iter()
+            .filter(users)
+            .map(|passage| &*passage.text)
+            .collect()
+    }
+
     /// Whether the user or the operator said every text that the call was asked with.
     fn asked(&self, answer: &Answer) -> bool {
         let mut args = answer
-            .args
+            .args()
             .iter()
             .filter(|arg| !arg.as_str().trim().is_empty());
         let said = |arg: &Text| self.own().iter().any(|own| names(&own.text, arg.as_str()));
@@ -173,22 +203,69 @@ impl Evidence {
     }
 
     /// Whether the rule trusts the value there.
-    pub fn vouches(&self, rule: &OutputRule, trace: &Trace<'_>) -> bool {
+    pub fn vouches(
+        &self,
+        rule: &OutputRule,
+        kind: ValueKind,
+        key: &str,
+        trace: &Trace<'_>,
+    ) -> bool {
         let answer = trace.answer;
         let by_tool = || {
             let tool = answer.tool.as_ref();
             tool.is_some_and(|tool| rule.tools.iter().any(|matcher| matcher.matches(tool)))
         };
-        let trusted = |path: &&[Step]| rule.fields.iter().any(|field| field.is_at(path));
-        let stands = if rule.fields.is_empty() {
-            rule.free_text || !trace.fields.is_empty()
-        } else {
-            trace.fields.iter().any(trusted)
+        let in_place = |(path, whole): &(&[Step], bool)| {
+            let in_field = || rule.fields.iter().any(|field| field.is_at(path));
+            let stands = if rule.fields.is_empty() {
+                *whole || rule.free_text
+            } else {
+                *whole && in_field()
+            };
+            stands && (rule.beside.is_empty() || self.is_beside(&rule.beside, path, trace))
         };
+        let loose = trace.places.is_empty() && rule.free_text && rule.beside.is_empty();
         !trace.echoed
             && (rule.tools.is_empty() || by_tool())
-            && stands
+            && (loose || trace.places.iter().any(in_place))
+            && (!rule.site || answer.args().iter().any(|arg| arg.names_site(key)))
             && (!rule.asked || self.asked(answer))
+            && (!rule.like_user || is_like(kind, key, &self.user()))
+    }
+
+    /// Whether the object that holds the value has, under one of the keys, a name that the user said.
+    fn is_beside(&self, keys: &[String], path: &[Step], trace: &Trace<'_>) -> bool {
+        let Some(last) = path.iter().rposition(|step| matches!(step, Step::Key(_))) else {
+            return false;
+        };
+        let (object, _) = path.split_at_checked(last).unwrap_or_default();
+        let user = self.user();
+        let named = |path: &[Step], text: &Text| {
+            let below = path.strip_prefix(object);
+            let key = match below {
+                Some([Step::Key(key)] | [Step::Key(key), Step::Index(_)]) => Some(key),
+                _ => None,
+            };
+            key.is_some_and(|key| keys.contains(key)) && names_alike(text.as_str(), &user)
+        };
+        if trace.answer.at.as_ref().is_some_and(Vec::is_empty) {
+            let mut leaves = trace.passage.text.leaves().iter();
+            return leaves.any(|leaf| named(&leaf.path, &leaf.text));
+        }
+        let Some(call) = &trace.answer.call else {
+            return false;
+        };
+        self.passages.iter().any(|passage| match &passage.whose {
+            Whose::Tool(answer) => {
+                let same = answer
+                    .call
+                    .as_ref()
+                    .is_some_and(|other| Arc::ptr_eq(other, call));
+                let at = answer.at.as_deref();
+                same && at.is_some_and(|at| named(at, &passage.text))
+            }
+            Whose::User | Whose::Operator => false,
+        })
     }
 }
 
@@ -201,14 +278,28 @@ impl From<Vec<Passage>> for Evidence {
     }
 }
 
-/// The fields whose whole value this is.
-fn fields<'e>(answer: &'e Answer, text: &'e Text, kind: ValueKind, key: &str) -> Vec<&'e [Step]> {
+/// The fields in which the value stands, and whether it is the whole value.
+fn places<'e>(
+    answer: &'e Answer,
+    text: &'e Text,
+    kind: ValueKind,
+    key: &str,
+) -> Vec<(&'e [Step], bool)> {
     match answer.at.as_deref() {
         None => Vec::new(),
-        Some([]) => text.wholes(kind, key).map(|leaf| &leaf.path[..]).collect(),
+        Some([]) => {
+            let places = text.places(kind, key).into_iter();
+            places
+                .map(|(leaf, whole)| (&leaf.path[..], whole))
+                .collect()
+        }
         Some(at) => {
             let is_whole = whole(kind, text.as_str()).contains(&comparable(kind, key));
-            Some(at).filter(|_| is_whole).into_iter().collect()
+            let stands = is_whole || text.holds(kind, key);
+            Some((at, is_whole))
+                .filter(|_| stands)
+                .into_iter()
+                .collect()
         }
     }
 }
@@ -229,7 +320,14 @@ fn names(text: &Text, arg: &str) -> bool {
         return true;
     }
     let file = arg.rsplit(['/', '\\']).next().unwrap_or_default();
-    file.len() < arg.len() && file.contains('.') && text.holds(ValueKind::Text, file)
+    let by_name = file.len() < arg.len() && file.contains('.') && text.holds(ValueKind::Text, file);
+    by_name || folders(arg).any(|folder| text.holds(ValueKind::Text, folder))
+}
+
+/// The folders above a path that are themselves written as paths.
+fn folders(path: &str) -> impl Iterator<Item = &str> {
+    let ends = path.match_indices('/').map(|(end, _)| end).skip(1);
+    ends.filter_map(|end| path.get(..end))
 }
 
 /// A JSON Pointer as steps; `None` where it was cut.
@@ -257,13 +355,14 @@ impl Trace<'_> {
         let tool = tool
             .filter(|name| is_plain(name))
             .map_or("a tool".to_owned(), |name| format!("`{name}`"));
-        let keys = self.fields.first().map(|path| {
+        let whole = self.places.iter().find(|(_, whole)| *whole);
+        let key = whole.map(|(path, _)| {
             path.iter().rev().find_map(|step| match step {
                 Step::Key(key) => Some(key.as_str()),
                 Step::Index(_) => None,
             })
         });
-        match keys {
+        match key {
             None => format!("{tool}, inside a text"),
             Some(Some(key)) if is_plain(key) => format!("{tool}, field `{key}`"),
             Some(_) => format!("{tool}, as a whole value"),

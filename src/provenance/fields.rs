@@ -96,6 +96,12 @@ pub struct OutputRule {
     pub asked: bool,
     /// Also inside a longer text.
     pub free_text: bool,
+    /// The object that holds the value has under one of these keys a name that the user said; empty: does not matter.
+    pub beside: Vec<String>,
+    /// The value itself has a name, or another word that tells something, in common with what the user said.
+    pub like_user: bool,
+    /// The URL is on the host of a URL that the call was asked with.
+    pub site: bool,
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! The values of structured output: JSON, YAML, and the dictionaries that Python prints, which YAML's flow form reads.
 //!
-//! Read strictly: what is not all structure is one free text. A value is never read for structure of its own, since whoever
-//! wrote the text in a field would else write fields.
+//! Read strictly: what is not all structure is one free text. A value is never read for fields of its own, since whoever wrote
+//! the text in a field would else write fields; only a printed list of plain values is read as that list, under the same key.
 
 use bytes::Bytes;
 use serde_saphyr::granit_parser::{Event, Parser, options};
 
+use super::text::Text;
 use crate::wire::json::{Document, Kind, Node};
 
 /// Deepest nesting.
@@ -15,12 +16,21 @@ const DEPTH: usize = 64;
 const MOST: usize = 1 << 16;
 
 /// One value of structured output.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Leaf {
     /// Keys and indices that lead to it; empty where the output is one value.
     pub(super) path: Vec<Step>,
     /// The value as text.
-    pub(super) text: String,
+    pub(super) text: Text,
+}
+
+impl Leaf {
+    fn new(path: Vec<Step>, text: &str) -> Self {
+        Self {
+            path,
+            text: Text::new(text.into()),
+        }
+    }
 }
 
 /// A step of a path.
@@ -34,19 +44,42 @@ pub(super) enum Step {
 
 /// Every value of an output.
 pub(super) fn leaves(text: &str) -> Vec<Leaf> {
-    let mut leaves = Vec::new();
+    let mut leaves = structured(text).unwrap_or_default();
+    if leaves.is_empty() {
+        return vec![Leaf::new(Vec::new(), text)];
+    }
+    let mut inner = Vec::new();
+    for leaf in &leaves {
+        let printed = leaf.text.as_str().trim();
+        let Some(list) =
+            Some(printed).filter(|text| text.starts_with('[') && !leaf.path.is_empty())
+        else {
+            continue;
+        };
+        let elements = structured(list).unwrap_or_default();
+        if elements
+            .iter()
+            .all(|element| matches!(element.path[..], [Step::Index(_)]))
+        {
+            inner.extend(elements.into_iter().map(|element| {
+                let path = leaf.path.iter().chain(&element.path).cloned().collect();
+                Leaf { path, ..element }
+            }));
+        }
+    }
+    leaves.extend(inner);
+    leaves
+}
+
+fn structured(text: &str) -> Option<Vec<Leaf>> {
     if text.trim_start().starts_with(['{', '['])
         && let Ok(document) = Document::read(Bytes::copy_from_slice(text.as_bytes()), DEPTH)
     {
+        let mut leaves = Vec::new();
         json(&document, document.root(), &mut Vec::new(), &mut leaves);
-        return leaves;
+        return Some(leaves);
     }
-    yaml(text).unwrap_or_else(|| {
-        vec![Leaf {
-            path: Vec::new(),
-            text: text.to_owned(),
-        }]
-    })
+    yaml(text)
 }
 
 fn json(document: &Document, node: &Node, path: &mut Vec<Step>, leaves: &mut Vec<Leaf>) {
@@ -54,14 +87,11 @@ fn json(document: &Document, node: &Node, path: &mut Vec<Step>, leaves: &mut Vec
         return;
     }
     match &node.kind {
-        Kind::String(text) => leaves.push(Leaf {
-            path: path.clone(),
-            text: text.to_string(),
-        }),
-        Kind::Number => leaves.push(Leaf {
-            path: path.clone(),
-            text: String::from_utf8_lossy(&document.raw(node)).into_owned(),
-        }),
+        Kind::String(text) => leaves.push(Leaf::new(path.clone(), text)),
+        Kind::Number => {
+            let digits = document.raw(node);
+            leaves.push(Leaf::new(path.clone(), &String::from_utf8_lossy(&digits)));
+        }
         Kind::Array(elements) => {
             for (index, element) in elements.iter().enumerate() {
                 path.push(Step::Index(index));
@@ -108,10 +138,7 @@ fn yaml(text: &str) -> Option<Vec<Leaf>> {
             Event::Scalar(text, ..) => match open.last_mut() {
                 Some(Open::Map(key @ None)) => *key = Some(text.into_owned()),
                 _ => {
-                    leaves.push(Leaf {
-                        path: path(&open),
-                        text: text.into_owned(),
-                    });
+                    leaves.push(Leaf::new(path(&open), &text));
                     passed(&mut open);
                 }
             },
@@ -167,7 +194,11 @@ mod tests {
                     Step::Key(key) => key.clone(),
                     Step::Index(index) => index.to_string(),
                 });
-                format!("{}={}", steps.collect::<Vec<_>>().join("/"), leaf.text)
+                format!(
+                    "{}={}",
+                    steps.collect::<Vec<_>>().join("/"),
+                    leaf.text.as_str()
+                )
             })
             .collect()
     }
@@ -200,6 +231,16 @@ mod tests {
         ] {
             assert_eq!(shown(text), [format!("={text}")], "{text}");
         }
+    }
+
+    #[test]
+    fn a_printed_list_is_a_list_of_the_same_key() {
+        let text = r#"{"repos": "['a/b', 'c']", "note": "[{'email': 'x'}]"}"#;
+        let note = "note=[{'email': 'x'}]";
+        assert_eq!(
+            shown(text),
+            ["repos=['a/b', 'c']", note, "repos/0=a/b", "repos/1=c"]
+        );
     }
 
     #[test]

@@ -7,6 +7,7 @@
 mod evidence;
 mod fields;
 mod leaves;
+mod likeness;
 mod pasted;
 mod sessions;
 mod text;

@@ -179,7 +179,7 @@ impl Kept {
 fn size(passage: &Passage) -> usize {
     let args = match &passage.whose {
         Whose::Tool(answer) => answer
-            .args
+            .args()
             .iter()
             .map(|arg| arg.as_str().len() + OVERHEAD)
             .sum(),
@@ -197,7 +197,7 @@ fn identity(passage: &Passage) -> u64 {
             2.hash(&mut hasher);
             answer.tool.hash(&mut hasher);
             answer
-                .args
+                .args()
                 .iter()
                 .for_each(|arg| arg.as_str().hash(&mut hasher));
             format!("{:?}", answer.at).hash(&mut hasher);

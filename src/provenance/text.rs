@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::ValueKind;
 use super::leaves::{Leaf, leaves};
+use super::likeness::words;
 use super::urls::Urls;
 use super::values::{Folded, Squeezed, comparable, emails, phones, whole};
 
@@ -19,6 +20,7 @@ pub(super) struct Text {
     folded: OnceLock<Folded>,
     leaves: OnceLock<Vec<Leaf>>,
     wholes: [OnceLock<Wholes>; 5],
+    words: OnceLock<HashSet<String>>,
 }
 
 /// The values of a kind that are whole leaves, and which leaves.
@@ -35,6 +37,7 @@ impl Text {
             folded: OnceLock::new(),
             leaves: OnceLock::new(),
             wholes: Default::default(),
+            words: OnceLock::new(),
         }
     }
 
@@ -67,24 +70,39 @@ impl Text {
         }
     }
 
+    /// Whether a URL on the host of this one stands in the text.
+    pub(super) fn names_site(&self, url: &str) -> bool {
+        self.urls().has_host_of(url)
+    }
+
+    /// The names and other words that tell something.
+    pub(super) fn words(&self) -> &HashSet<String> {
+        self.words.get_or_init(|| words(&self.text))
+    }
+
     /// The values of structured output, each with the keys that lead to it. A text without structure is one value.
     pub(super) fn leaves(&self) -> &[Leaf] {
         self.leaves.get_or_init(|| leaves(&self.text))
     }
 
-    /// The leaves whose whole value this is.
-    pub(super) fn wholes(&self, kind: ValueKind, key: &str) -> impl Iterator<Item = &Leaf> {
+    /// The leaves in which the value stands, and whether it is the whole of the leaf.
+    pub(super) fn places(&self, kind: ValueKind, key: &str) -> Vec<(&Leaf, bool)> {
         let place = self.wholes.get(kind as usize);
         let wholes = place.map(|wholes| wholes.get_or_init(|| self.read_leaves(kind)));
         let found = wholes.and_then(|wholes| wholes.get(&comparable(kind, key)));
-        let found = found.map(Vec::as_slice).unwrap_or_default().iter();
-        found.filter_map(|at| self.leaves().get(*at))
+        let whole = found.map(Vec::as_slice).unwrap_or_default();
+        let leaves = self.leaves().iter().enumerate();
+        let places = leaves.filter_map(|(at, leaf)| {
+            let is_whole = whole.contains(&at);
+            (is_whole || leaf.text.holds(kind, key)).then_some((leaf, is_whole))
+        });
+        places.collect()
     }
 
     fn read_leaves(&self, kind: ValueKind) -> Wholes {
         let mut wholes = Wholes::new();
         for (at, leaf) in self.leaves().iter().enumerate() {
-            for key in whole(kind, &leaf.text) {
+            for key in whole(kind, leaf.text.as_str()) {
                 wholes.entry(key).or_default().push(at);
             }
         }

@@ -61,6 +61,11 @@ impl Web {
         format!("{}://{}{port}{}{query}", self.scheme, self.host, self.path)
     }
 
+    /// The segments of the path.
+    pub(super) fn segments(&self) -> impl Iterator<Item = &str> {
+        self.path.split('/')
+    }
+
     /// Whether the other is this, or stands below its path.
     fn is_above(&self, other: &Self) -> bool {
         let place = |web: &Self| (web.scheme, web.host.clone(), web.port);
@@ -114,6 +119,12 @@ impl Urls {
     /// Whether this very URL stands here.
     pub(super) fn has(&self, key: &str) -> bool {
         Web::read(key).is_some_and(|web| self.found.contains(&web))
+    }
+
+    /// Whether a URL on the host of this one stands here, at whatever path.
+    pub(super) fn has_host_of(&self, key: &str) -> bool {
+        let site = |web: &Web| (web.scheme, web.host.clone(), web.port);
+        Web::read(key).is_some_and(|web| self.found.iter().any(|said| site(said) == site(&web)))
     }
 
     /// Whether this URL, one above it, or its host stands here.

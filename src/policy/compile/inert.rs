@@ -13,6 +13,7 @@ pub(super) fn warn(root: &Field<'_>, policy: &Policy) {
         layers_without_rules(layers, policy);
     }
     holds_without_tickets(root, policy);
+    sites_of_no_urls(root);
     unused(root, policy);
     let any = |rule: &ToolRule| rule.matcher == ToolMatcher::Any;
     if !policy.tools.iter().any(any) {
@@ -120,6 +121,25 @@ fn layers_without_rules(layers: &Field<'_>, policy: &Policy) {
 fn held<'r>(rule: &Field<'r>) -> Option<Field<'r>> {
     rule.peek("otherwise")
         .filter(|field| field.node().as_text() == Some("hold"))
+}
+
+/// `site` is about URLs.
+fn sites_of_no_urls(root: &Field<'_>) {
+    for rule in rules(root) {
+        let sections = ["recipients", "arguments"].into_iter();
+        let sections = sections.filter_map(|key| rule.peek(key)?.list());
+        let allow = sections
+            .flatten()
+            .filter_map(|entry| entry.peek("allow")?.list());
+        for entry in allow.flatten().filter(Field::is_map) {
+            if let Some(site) = entry.peek("site") {
+                site.warn(
+                    "`site` is about URLs: here it vouches for nothing more",
+                    "remove it, or move the rule to `egress`",
+                );
+            }
+        }
+    }
 }
 
 /// A hold needs somebody who can lift it.

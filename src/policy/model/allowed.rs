@@ -20,6 +20,8 @@ pub enum Allowed {
 pub enum Origin {
     /// The user said it.
     User,
+    /// The user said it, or a URL on the same host.
+    UserSite,
     /// The operator said it: prompts of the roles system and developer.
     Operator,
     /// A tool gave it back, as the rule says.

@@ -35,7 +35,10 @@ fn origin(from: &Field<'_>, fields: &mut Fields<'_>) -> Option<Origin> {
         ("operator", Word::Operator),
         ("tool_output", Word::ToolOutput),
     ])? {
-        Word::User => Some(Origin::User),
+        Word::User => {
+            let site = fields.optional_or("site", false, Field::bool)?;
+            Some(if site { Origin::UserSite } else { Origin::User })
+        }
         Word::Operator => Some(Origin::Operator),
         Word::ToolOutput => output(fields).map(Origin::ToolOutput),
     }
@@ -45,6 +48,9 @@ fn output(fields: &mut Fields<'_>) -> Option<OutputRule> {
     let tools = several(fields, "tools", matcher);
     let paths = several(fields, "fields", field_path);
     let asked = fields.optional_or("asked", false, Field::bool);
+    let beside = several(fields, "beside", |key| key.text().map(str::to_owned));
+    let like_user = fields.optional_or("like_user", false, Field::bool);
+    let site = fields.optional_or("site", false, |field| field.choice(&[("asked", true)]));
     let free = fields.optional("free_text");
     let free_text = match &free {
         Some(field) => field.bool(),
@@ -63,6 +69,9 @@ fn output(fields: &mut Fields<'_>) -> Option<OutputRule> {
         fields: paths,
         asked: asked?,
         free_text,
+        beside: beside?,
+        like_user: like_user?,
+        site: site?,
     })
 }
 
