@@ -8,6 +8,7 @@ use super::leaves::Step;
 use super::likeness::{is_like, names_alike};
 use super::pasted::Rows;
 use super::text::Text;
+use super::texts::Texts;
 use super::values::{comparable, whole};
 use super::{Said, Speaker, ValueKind};
 use crate::layers::recipients::read_list;
@@ -87,6 +88,11 @@ pub struct Trace<'e> {
 impl Evidence {
     /// What was said, in the order of the conversation.
     pub fn of(said: impl IntoIterator<Item = Said>) -> Self {
+        Self::known(said, &Texts::default())
+    }
+
+    /// The same, of texts some of which came before.
+    pub(super) fn known(said: impl IntoIterator<Item = Said>, texts: &Texts) -> Self {
         let mut calls: HashMap<Arc<str>, Vec<Arc<str>>> = HashMap::new();
         let mut answered: HashMap<Arc<str>, Arc<Asked>> = HashMap::new();
         let mut passages = Vec::new();
@@ -114,7 +120,7 @@ impl Evidence {
                     }))
                 }
             };
-            let text = Arc::new(Text::new(text));
+            let text = texts.get(text);
             passages.push(Passage { whose, text });
         }
         Self::from(passages)

@@ -11,6 +11,7 @@ mod likeness;
 mod pasted;
 mod sessions;
 mod text;
+mod texts;
 mod urls;
 mod values;
 

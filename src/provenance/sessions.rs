@@ -10,6 +10,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::evidence::{Evidence, Passage, Whose};
+use super::texts::Texts;
 use super::{Said, Speaker};
 use crate::principal::Session;
 
@@ -67,6 +68,7 @@ pub struct Sessions {
     bytes: usize,
     most: usize,
     inner: Mutex<Inner>,
+    texts: Texts,
 }
 
 impl Sessions {
@@ -76,7 +78,13 @@ impl Sessions {
             bytes,
             most,
             inner: Mutex::default(),
+            texts: Texts::default(),
         }
+    }
+
+    /// What a conversation says, of which most came before.
+    pub fn conversation(&self, said: Vec<Said>) -> Evidence {
+        Evidence::known(said, &self.texts)
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -124,7 +132,7 @@ impl Sessions {
         let said = said.into_iter();
         let said =
             said.filter(|said| matches!(said.by, Speaker::Call { .. } | Speaker::Tool { .. }));
-        let evidence = Evidence::of(said);
+        let evidence = Evidence::known(said, &self.texts);
         self.keep(tie, evidence.passages().iter().cloned());
     }
 

@@ -39,7 +39,7 @@ impl Trail {
 
     /// The conversation of a request to a model.
     pub(super) fn hear(&self, said: Vec<Said>) {
-        let heard = Arc::new(Evidence::of(said));
+        let heard = Arc::new(self.sessions.conversation(said));
         if let Some(tie) = &self.tie {
             self.sessions.hear(tie, &heard);
         }
