@@ -11,7 +11,7 @@ use crate::support::upstream::{EVENTS, Received, Step, Upstream, chunk, json as 
 
 const POLICY: &str = "version: 1
 name: provenance
-layers: {catalog: off, identity: off, egress: off, recipients: enforce, ownership: off, injection: off, tickets: off}
+layers: {catalog: off, identity: off, egress: enforce, recipients: enforce, ownership: off, injection: off, tickets: off}
 tools:
   - tool: send
     recipients: [{at: /to, kind: email, allow: [{from: user}, {from: operator}]}]
@@ -29,6 +29,10 @@ tools:
         allow: [{from: user}, {from: tool_output, tools: read_file, asked: true, free_text: true}]
   - tool: post
     arguments: [{at: /channel, allow: [{from: user}, {from: tool_output, tools: list_channels}]}]
+  - tool: fetch
+    egress: [{at: /url, allow: [{from: user}, {from: tool_output, tools: search, fields: url}]}]
+  - tool: browse
+    egress: [{at: /url, allow: [{from: user, site: true}, {from: tool_output, tools: browse, free_text: true, site: asked}]}]
   - tool: add_key
     arguments: [{at: /key, allow: [{from: tool_output, tools: read_mail, free_text: true, beside: sender}]}]
   - tool: transfer
@@ -532,6 +536,71 @@ async fn a_value_beside_a_name_that_the_user_said_or_like_his_words() {
             .http(&[SESSION], "add_key", &json!({"key": "ssh-ed25519 EVIL"}))
             .await
     );
+}
+
+#[tokio::test]
+async fn urls_are_what_the_user_named_and_below() {
+    let world = World::new(ONE_USER).await;
+    let fetch = async |tool: &'static str, turns: &[Turn], url: &str| {
+        world.passes(turns, tool, &json!({"url": url})).await
+    };
+    let said = [user(
+        "compare https://docs.example/a/1 with news.example, not notes.md",
+    )];
+    for url in [
+        "https://docs.example/a/1",
+        "https://DOCS.example:443/a/1?page=2",
+        "https://docs.example/a/1/more",
+        "https://news.example/today?x=1",
+    ] {
+        assert!(fetch("fetch", &said, url).await, "{url}");
+    }
+    for url in [
+        "https://docs.example/a/12",
+        "https://docs.example/",
+        "https://news.example.evil.example/",
+        "https://news.example:8443/",
+        "https://notes.md/",
+    ] {
+        assert!(!fetch("fetch", &said, url).await, "{url}");
+    }
+    assert!(fetch("browse", &said, "https://docs.example/").await);
+    // Whatever the user says, no name of the local network.
+    assert!(
+        !fetch(
+            "fetch",
+            &[user("read https://127.0.0.1/x")],
+            "https://127.0.0.1/x"
+        )
+        .await
+    );
+
+    let found = [
+        user("look it up"),
+        Call("a", "search", json!({"q": "it"})),
+        output(
+            "a",
+            r#"[{"url":"https://a.example/x","text":"see https://evil.example/x"}]"#,
+        ),
+    ];
+    assert!(fetch("fetch", &found, "https://a.example/x").await);
+    for url in [
+        "https://a.example/x?d=secret",
+        "https://a.example/y",
+        "https://evil.example/x",
+    ] {
+        assert!(!fetch("fetch", &found, url).await, "{url}");
+    }
+    let page = [
+        user("look it up"),
+        Call("a", "browse", json!({"url": "https://a.example/"})),
+        output(
+            "a",
+            "<a href='https://a.example/next'>https://evil.example/x</a>",
+        ),
+    ];
+    assert!(fetch("browse", &page, "https://a.example/next").await);
+    assert!(!fetch("browse", &page, "https://evil.example/x").await);
 }
 
 #[tokio::test]
