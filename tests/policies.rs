@@ -320,6 +320,39 @@ fn what_has_no_effect_is_a_warning() {
 }
 
 #[test]
+fn hosts_that_many_share_are_a_warning() {
+    for (host, words) in [
+        ("github.com", "`github.com/YOUR-ORG`"),
+        ("api.anthropic.com", "another key reaches another account"),
+        ("\"*.github.io\"", "anybody may register"),
+        ("\"*.amazonaws.com\"", "anybody may register"),
+        ("\"*.co.uk\"", "anybody may register"),
+        ("s3.eu-west-1.amazonaws.com", "anybody's account"),
+    ] {
+        let (_, warnings) = check(&with("API.Shop.Example.", host)).unwrap();
+        assert!(warnings.to_string().contains(words), "{host}\n{warnings}");
+    }
+    let (_, warnings) = check(&with("API.Shop.Example.", "github.com/org")).unwrap();
+    assert!(warnings.is_empty(), "{warnings}");
+}
+
+#[test]
+fn names_that_lead_nowhere_are_a_warning_when_asked_for() {
+    let tree = source::parse("p.yaml", BASE.to_owned()).unwrap();
+    let checked = policy::check(tree).unwrap();
+    let all = policy::unresolved(&checked, &|_| true);
+    assert!(all.is_empty(), "{all}");
+    let some = policy::unresolved(&checked, &|name| name == "api.shop.example");
+    assert_eq!(some.0.len(), 1, "{some}");
+    let said = some.to_string();
+    assert!(
+        said.contains("`xn--bcher-kva.example` does not resolve"),
+        "{said}"
+    );
+    assert!(said.contains("p.yaml:5:"), "{said}");
+}
+
+#[test]
 fn a_small_policy_is_enough() {
     let text = "version: 1\nname: scan\nlayers: {catalog: off, identity: off, egress: off, recipients: off, ownership: off, injection: shadow, tickets: off}\ninjection: {block: 0.9}\n";
     let (policy, warnings) = check(text).unwrap();

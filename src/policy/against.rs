@@ -27,6 +27,7 @@ pub fn check_against(checked: &Checked, settings: &Settings, stores: &Stores) ->
     against.tickets(&mut problems);
     problems.extend(against.provider_tools());
     against.provenance(&mut problems);
+    problems.extend(against.rendered());
     for rule in &checked.policy.tools {
         problems.extend(against.venue(rule));
         problems.extend(against.reachable(rule));
@@ -223,6 +224,18 @@ impl Against<'_> {
                 }
             }
         }
+    }
+
+    /// Rendered text is what a model writes.
+    fn rendered(&self) -> Option<Problem> {
+        if self.policy.rendered.is_none() || self.has_model_route() {
+            return None;
+        }
+        Some(self.at(
+            "rendered",
+            "this can never match: no route of the config leads to a model".to_owned(),
+            "add a model's route to the config, or remove `rendered`",
+        ))
     }
 
     fn has_model_route(&self) -> bool {

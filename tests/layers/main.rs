@@ -9,7 +9,9 @@
 )]
 
 mod catalog;
+mod destinations;
 mod egress;
+mod egress_data;
 mod injection;
 mod injection_data;
 mod ownership;
