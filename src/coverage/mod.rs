@@ -10,6 +10,7 @@ mod reach;
 pub use push::Fault;
 pub use reach::{Look, looks};
 
+use crate::forward;
 use crate::item::Leg;
 use crate::names::RouteName;
 use crate::protocols::Protocol;
@@ -72,6 +73,12 @@ pub fn prove(settings: &Settings) -> Result<Vec<Cell>, Problems> {
             }
         };
         match self::cells(&route.name, protocol.as_ref()) {
+            Ok(proved) => cells.extend(proved),
+            Err(found) => problems.extend(found.0),
+        }
+    }
+    if settings.listen.forward.is_some() {
+        match forward::cells() {
             Ok(proved) => cells.extend(proved),
             Err(found) => problems.extend(found.0),
         }

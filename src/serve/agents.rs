@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::time::Duration;
 
 use http_body_util::BodyExt;
@@ -13,12 +13,12 @@ use hyper::service::Service;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
+use super::accept::{accept, drive};
 use super::framing::{Heads, Watched};
 use super::sniff;
 use super::tls::HTTP2;
@@ -26,9 +26,7 @@ use super::usage::Usage;
 use crate::proxy::{Body, BoxError, ProxyService, TwoFramings, Upstream};
 
 /// Largest head in bytes.
-const HEAD_SIZE: usize = 64 << 10;
-/// After an error of `accept`, such as too many open files.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+pub(super) const HEAD_SIZE: usize = 64 << 10;
 
 /// Requests at once on one connection of HTTP/2.
 const STREAMS: u32 = 128;
@@ -68,30 +66,9 @@ pub(super) async fn serve<U: Upstream>(
     door: Door,
     service: ProxyService<U>,
 ) {
-    let mut connections = JoinSet::new();
-    loop {
-        let accepted = tokio::select! {
-            () = door.stop.cancelled() => break,
-            Some(_) = connections.join_next() => continue,
-            accepted = listener.accept() => accepted,
-        };
-        match accepted {
-            Ok((stream, _)) => {
-                let (door, service) = (door.clone(), service.clone());
-                connections.spawn(async move {
-                    if let Err(error) = connection(stream, door, service).await {
-                        tracing::debug!(%error, "a connection ended early");
-                    }
-                });
-            }
-            Err(error) => {
-                tracing::warn!(%error, "a connection could not be accepted");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
-    drop(listener);
-    while connections.join_next().await.is_some() {}
+    let stop = door.stop.clone();
+    let connection = |stream| connection(stream, door.clone(), service.clone());
+    accept(listener, stop, connection).await;
 }
 
 async fn connection<U: Upstream>(
@@ -99,8 +76,6 @@ async fn connection<U: Upstream>(
     door: Door,
     service: ProxyService<U>,
 ) -> Result<(), BoxError> {
-    // Each event leaves at once.
-    let _ = stream.set_nodelay(true);
     match &door.speech {
         Speech::Plain { h2c: false } => one(stream, door, service).await,
         Speech::Plain { h2c: true } => match door.in_time(sniff::is_http2(stream)).await? {
@@ -170,23 +145,6 @@ async fn two<U: Upstream>(
         .serve_connection(TokioIo::new(stream), connected);
     let end = http2::Connection::graceful_shutdown;
     drive(connection, end, door.stop, usage.idle(IDLE)).await
-}
-
-/// Runs a connection to its end, and lets it end where the server stops or it is idle.
-async fn drive<C: Future<Output = hyper::Result<()>>>(
-    connection: C,
-    end: impl Fn(Pin<&mut C>),
-    stop: CancellationToken,
-    idle: impl Future<Output = ()>,
-) -> Result<(), BoxError> {
-    let mut connection = pin!(connection);
-    tokio::select! {
-        ended = &mut connection => return Ok(ended?),
-        () = stop.cancelled() => {}
-        () = idle => {}
-    }
-    end(connection.as_mut());
-    Ok(connection.await?)
 }
 
 struct Connected<U> {
