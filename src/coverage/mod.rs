@@ -11,7 +11,7 @@ pub use push::Fault;
 pub use reach::{Look, looks};
 
 use crate::forward;
-use crate::item::Leg;
+use crate::item::{Leg, RouteKind};
 use crate::names::RouteName;
 use crate::protocols::Protocol;
 use crate::protocols::canary::{Canary, Fate, Message};
@@ -43,6 +43,8 @@ impl Mode {
 pub struct Cell {
     /// The route.
     pub route: RouteName,
+    /// What kind of route it is.
+    pub kind: RouteKind,
     /// Its protocol.
     pub protocol: &'static str,
     /// Which way.
@@ -75,6 +77,9 @@ pub fn prove(settings: &Settings) -> Result<Vec<Cell>, Problems> {
         match self::cells(&route.name, protocol.as_ref()) {
             Ok(proved) => cells.extend(proved),
             Err(found) => problems.extend(found.0),
+        }
+        if protocol.kind() == RouteKind::Http {
+            cells.extend(forward::redirects(&route.name, protocol.name()));
         }
     }
     if settings.listen.forward.is_some() {
@@ -121,6 +126,7 @@ fn cell(route: &RouteName, protocol: &dyn Protocol, canary: &Canary) -> Cell {
     };
     Cell {
         route: route.clone(),
+        kind: protocol.kind(),
         protocol: protocol.name(),
         leg,
         mode,

@@ -71,7 +71,8 @@ async fn one(
         if length == 0 {
             return to.shutdown().await;
         }
-        to.write_all(buffer.get(..length).unwrap_or_default()).await?;
+        to.write_all(buffer.get(..length).unwrap_or_default())
+            .await?;
         count(length);
         moved.now();
     }

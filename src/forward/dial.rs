@@ -137,7 +137,8 @@ impl Dialler {
             Host::Ip(address) => vec![*address],
             Host::Domain(name) => {
                 let asked = timeout(self.limit, self.network.resolver.resolve(name)).await;
-                let unresolved = |error: &dyn fmt::Display| CheckError::Unresolved(error.to_string());
+                let unresolved =
+                    |error: &dyn fmt::Display| CheckError::Unresolved(error.to_string());
                 let mut answers = asked
                     .map_err(|_| unresolved(&"the look-up took too long"))?
                     .map_err(|error| unresolved(&error))?;
@@ -160,7 +161,9 @@ impl Dialler {
             addresses.push(address);
         }
         if addresses.is_empty() {
-            return Err(CheckError::Unresolved("no address may be dialled".to_owned()));
+            return Err(CheckError::Unresolved(
+                "no address may be dialled".to_owned(),
+            ));
         }
         addresses.truncate(MOST_TRIED);
         Ok(Checked(addresses))
@@ -256,7 +259,10 @@ mod tests {
     #[tokio::test]
     async fn a_silent_address_leaves_time_for_the_next() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let resolver = Arc::new(Listed(ips(&["192.0.2.1", "192.0.2.2", "192.0.2.1"]), Mutex::default()));
+        let resolver = Arc::new(Listed(
+            ips(&["192.0.2.1", "192.0.2.2", "192.0.2.1"]),
+            Mutex::default(),
+        ));
         let connect = Arc::new(Led {
             to: listener.local_addr().unwrap(),
             dead: ips(&["192.0.2.1"])[0],
@@ -270,7 +276,13 @@ mod tests {
         let host = Host::Domain("a.example".to_owned());
         let checked = dialler.check(&host, 443, all).await.unwrap();
         dialler.dial(&checked).await.unwrap();
-        let dialled: Vec<_> = connect.dialled.lock().unwrap().iter().map(ToString::to_string).collect();
+        let dialled: Vec<_> = connect
+            .dialled
+            .lock()
+            .unwrap()
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         assert_eq!(dialled, ["192.0.2.1:443", "192.0.2.2:443"]);
         assert_eq!(*resolver.1.lock().unwrap(), 1);
     }
@@ -294,7 +306,11 @@ mod tests {
         ] {
             let host = Host::Ip(address.parse().unwrap());
             let checked = dialler.check(&host, port, all).await;
-            assert_eq!(checked == Err(CheckError::Own), expected, "{address}:{port}");
+            assert_eq!(
+                checked == Err(CheckError::Own),
+                expected,
+                "{address}:{port}"
+            );
         }
     }
 

@@ -42,7 +42,14 @@ pub(super) fn check(parts: &Parts, pseudonym: &str) -> Result<(), &'static Error
         return Err(&refuse::FRAMING_INVALID);
     }
     let named = connection_names(headers);
-    let taken = ["host", "authorization", "content-length", "transfer-encoding", "cookie", "via"];
+    let taken = [
+        "host",
+        "authorization",
+        "content-length",
+        "transfer-encoding",
+        "cookie",
+        "via",
+    ];
     if taken.iter().any(|name| named.contains(*name)) {
         return Err(&refuse::CONNECTION_INVALID);
     }
@@ -58,7 +65,11 @@ fn host(parts: &Parts) -> Result<(), &'static ErrorCode> {
         (None, _) if parts.version == Version::HTTP_10 => return Ok(()),
         _ => return Err(&refuse::HOST_INVALID),
     };
-    let scheme = if parts.method == Method::CONNECT { "https" } else { "http" };
+    let scheme = if parts.method == Method::CONNECT {
+        "https"
+    } else {
+        "http"
+    };
     let authority = parts.uri.authority().ok_or(&refuse::PROXY_FORM_INVALID)?;
     let read = |text| read_authority(scheme, text);
     match (read(host), read(authority.as_str())) {
@@ -113,7 +124,11 @@ pub(super) fn outgoing(
             headers.append(name.clone(), value.clone());
         }
     }
-    let version = if parts.version == Version::HTTP_10 { "1.0" } else { "1.1" };
+    let version = if parts.version == Version::HTTP_10 {
+        "1.0"
+    } else {
+        "1.1"
+    };
     if let Ok(via) = HeaderValue::from_str(&format!("{version} {pseudonym}")) {
         headers.append(header::VIA, via);
     }
@@ -138,7 +153,8 @@ pub(super) fn returning(came: &HeaderMap) -> HeaderMap {
         let stays = HOP_BY_HOP.contains(&text)
             || matches!(text, "alt-svc" | "refresh")
             || (rechunked && *name == header::CONTENT_LENGTH)
-            || (named.contains(text) && !matches!(text, "content-type" | "content-encoding" | "location"))
+            || (named.contains(text)
+                && !matches!(text, "content-type" | "content-encoding" | "location"))
             || text.starts_with(OWN)
             || text.starts_with("proxy-");
         if !stays {
@@ -151,7 +167,11 @@ pub(super) fn returning(came: &HeaderMap) -> HeaderMap {
 /// Host and port of what is asked for, where the matcher's own reading is not to be had: a name that a layer in shadow lets
 /// pass.
 pub(super) fn place(target: &EgressTarget) -> Option<(Host, u16)> {
-    let (scheme, default) = if target.url.is_some() { ("http", 80) } else { ("https", 443) };
+    let (scheme, default) = if target.url.is_some() {
+        ("http", 80)
+    } else {
+        ("https", 443)
+    };
     let read = read_authority(scheme, &target.authority).ok()?;
     Some((read.host, read.port.unwrap_or(default)))
 }

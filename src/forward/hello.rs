@@ -9,21 +9,14 @@ use bytes::{Bytes, BytesMut};
 use rustls::server::Acceptor;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
+use crate::layers::egress::Opening;
+
 /// Largest hello with what came behind it, in bytes: post-quantum keys and long tickets stay well below.
 const LARGEST: usize = 64 << 10;
 /// Read at once.
 const PIECE: usize = 4 << 10;
 /// A TLS record of the handshake (RFC 8446 section 5.1), and the major version of every TLS.
 const HANDSHAKE: [u8; 2] = [22, 3];
-
-/// How a tunnel begins.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Opening {
-    /// Not with a TLS `ClientHello` that can be read.
-    NotTls,
-    /// With one; the name that it gives, in lower case, if it gives a name. With an encrypted hello this is the outer name.
-    Hello(Option<String>),
-}
 
 /// Reads how the tunnel begins, and gives all bytes read: those of the hello, and what came with them. `came`: bytes that
 /// were read already.
@@ -60,7 +53,11 @@ struct Hello {
 impl Hello {
     /// All bytes so far; `None` until it is certain.
     fn see(&mut self, bytes: &[u8]) -> Option<Opening> {
-        if bytes.iter().zip(HANDSHAKE).any(|(is, should)| *is != should) {
+        if bytes
+            .iter()
+            .zip(HANDSHAKE)
+            .any(|(is, should)| *is != should)
+        {
             return Some(Opening::NotTls);
         }
         while let Some(mut rest) = bytes.get(self.taken..).filter(|rest| !rest.is_empty()) {
@@ -71,8 +68,8 @@ impl Hello {
             match self.acceptor.accept() {
                 Ok(None) => {}
                 Ok(Some(accepted)) => {
-                    let name = accepted.client_hello().server_name().map(str::to_owned);
-                    return Some(Opening::Hello(name));
+                    let sni = accepted.client_hello().server_name().map(str::to_owned);
+                    return Some(Opening::Hello { sni });
                 }
                 Err(_) => return Some(Opening::NotTls),
             }
@@ -118,6 +115,12 @@ mod tests {
             .collect()
     }
 
+    fn named(name: &str) -> Opening {
+        Opening::Hello {
+            sni: Some(name.to_owned()),
+        }
+    }
+
     fn seen(bytes: &[u8], cuts: &[usize]) -> Option<Opening> {
         let mut hello = Hello::default();
         let mut ends: Vec<_> = cuts.iter().map(|cut| cut % (bytes.len() + 1)).collect();
@@ -128,10 +131,11 @@ mod tests {
 
     #[test]
     fn a_hello_gives_its_name_or_none() {
-        let named = Some(Opening::Hello(Some("pay.shop.test".to_owned())));
-        assert_eq!(seen(&hello("Pay.Shop.Test", true), &[]), named);
-        assert_eq!(seen(&hello("pay.shop.test", false), &[]), Some(Opening::Hello(None)));
-        assert_eq!(seen(&hello("192.0.2.1", true), &[]), Some(Opening::Hello(None)));
+        let none = Some(Opening::Hello { sni: None });
+        let found = seen(&hello("Pay.Shop.Test", true), &[]);
+        assert_eq!(found, Some(named("pay.shop.test")));
+        assert_eq!(seen(&hello("pay.shop.test", false), &[]), none);
+        assert_eq!(seen(&hello("192.0.2.1", true), &[]), none);
     }
 
     #[test]
@@ -159,8 +163,10 @@ mod tests {
         bytes.extend_from_slice(b"early");
         let (first, rest) = bytes.split_at(7);
         let mut stream = rest;
-        let (opening, read) = read(&mut stream, Bytes::copy_from_slice(first)).await.unwrap();
-        assert_eq!(opening, Opening::Hello(Some("a.example".to_owned())));
+        let (opening, read) = read(&mut stream, Bytes::copy_from_slice(first))
+            .await
+            .unwrap();
+        assert_eq!(opening, named("a.example"));
         assert_eq!(&read[..], &bytes[..]);
         let mut cut = &bytes[..whole - 1];
         assert!(super::read(&mut cut, Bytes::new()).await.is_err());
@@ -186,8 +192,7 @@ mod tests {
             size in 1_usize..300,
         ) {
             let bytes = in_records(&hello("pay.shop.test", true), size);
-            let expected = Some(Opening::Hello(Some("pay.shop.test".to_owned())));
-            prop_assert_eq!(seen(&bytes, &cuts), expected);
+            prop_assert_eq!(seen(&bytes, &cuts), Some(named("pay.shop.test")));
         }
 
         #[test]

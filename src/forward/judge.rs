@@ -9,9 +9,10 @@ use crate::metrics::{Metrics, Unscanned};
 use crate::names::{RouteName, RuleId, UpstreamName};
 use crate::principal::Session;
 use crate::protocols::Refusal;
+use crate::proxy::redirect;
 use crate::proxy::refuse::{self, Refused};
 use crate::settings::FORWARD;
-use crate::verdict::{Finding, LayerId, Mode, Verdict};
+use crate::verdict::{Finding, LayerId, Mode, Reason, Verdict};
 
 /// What one request has from its beginning to its end: one policy and one principal.
 pub(super) struct Asking {
@@ -58,25 +59,30 @@ impl Asking {
         }
         match &ruling.verdict {
             Verdict::Allow => Ok(decision),
-            Verdict::Deny(finding) => Err(Box::new(Refusal::of(finding, None))),
-            Verdict::Hold(hold) => Err(Box::new(Refusal::of(&hold.finding, None))),
+            Verdict::Deny(finding) => Err(refusal(finding, leg)),
+            Verdict::Hold(hold) => Err(refusal(&hold.finding, leg)),
             Verdict::Rewrite(_) => Err(refuse::RULING_UNWRITABLE.refusal()),
         }
     }
 
     /// What the layer's own matcher says where there is no item any more, or not yet: the addresses of a name, the first bytes
     /// of a tunnel. Holds in every mode.
-    pub(super) async fn refuse(&self, target: &EgressTarget, denied: Denied) -> Refused {
+    pub(super) async fn refuse(
+        &self,
+        target: &EgressTarget,
+        denied: Denied,
+        reason: Reason,
+    ) -> Refused {
         let finding = Finding {
             layer: LayerId::Egress,
             rule: self.id.clone(),
-            reason: denied.code.reason(),
+            reason,
             argument: None,
             detail: format!("{}: {}", denied.code.as_str(), denied.why).into(),
         };
         let exchange = self.exchange(Leg::ToUpstream, target.clone());
         match self.guard.refuse(&exchange, finding.clone()).await {
-            Ok(()) => Box::new(Refusal::of(&finding, None)),
+            Ok(()) => refusal(&finding, Leg::ToUpstream),
             Err(undecided) => refuse::undecided_request(&undecided),
         }
     }
@@ -85,4 +91,21 @@ impl Asking {
     pub(super) fn enforces(&self) -> bool {
         self.guard.policy().modes.of(LayerId::Egress) == Mode::Enforce
     }
+}
+
+/// What the agent is told: of a target, not of arguments.
+fn refusal(finding: &Finding, leg: Leg) -> Refused {
+    if leg == Leg::ToAgent {
+        return redirect::refusal(finding);
+    }
+    let mut refusal = Refusal::of(finding, None);
+    refusal.message = match finding.reason {
+        Reason::HostNotAllowed => {
+            "The policy does not let agents reach this place: its host, port, path or method is not listed. Retrying does not help; an operator can add it to the policy."
+        }
+        Reason::UrlUnreadable => "The place asked for is malformed or ambiguous. Ask for a plain host and port, or a plain absolute URL.",
+        _ => return Box::new(refusal),
+    }
+    .to_owned();
+    Box::new(refusal)
 }

@@ -25,24 +25,24 @@ pub use dial::{CheckError, Checked, Connect, Dialler, Network, Resolver, SystemR
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use judge::Asking;
-pub(crate) use proof::cells;
+pub(crate) use proof::{cells, redirects};
 use tokio::sync::Semaphore;
 pub use tunnel::Tunnel;
 
 use crate::guard::Guard;
 use crate::item::EgressTarget;
-use crate::layers::egress::{self, Denied, Host, Rule};
+use crate::layers::egress::{self, Denied, Entry, Host, Pattern, Rule};
 use crate::metrics::{Unscanned, UpstreamFault};
 use crate::names::{RouteName, RuleId, UpstreamName};
 use crate::policy::PolicyHash;
+use crate::protocols::http_tools::problem;
 use crate::proxy::gate::{HASH_PREFIX, POLICY, refused};
 use crate::proxy::passage::Passage;
 use crate::proxy::refuse::{self, Refused};
 use crate::proxy::{Body, Setup, error_codes, pseudonym};
-use crate::protocols::http_tools::problem;
 use crate::settings::FORWARD;
 use crate::source::{Problem, Problems};
-use crate::verdict::{LayerId, Mode};
+use crate::verdict::{LayerId, Mode, Reason};
 use crate::wire::body;
 
 /// The protocol's name in metrics.
@@ -86,16 +86,19 @@ impl Matcher {
             Problem::new("`listen.forward` is set and the policy has no `forward`: nobody says where agents may go")
                 .help("add `forward: {allow: [LIST]}` to the policy, or remove `listen.forward`")
         };
-        let section = policy.forward.as_ref().ok_or_else(missing)?;
+        if policy.forward.is_none() {
+            return Err(missing().into());
+        }
         if policy.modes.of(LayerId::Egress) == Mode::Off {
             return Err(Problem::new("`listen.forward` is set and the layer `egress` is off: nobody judges where agents go")
                 .help("set `layers.egress: enforce` in the policy, or remove `listen.forward`")
                 .into());
         }
-        let rule = egress::forward_rule(policy)?.ok_or_else(missing)?;
+        let egress::ForwardMatcher { id, rule } =
+            egress::forward_matcher(policy)?.ok_or_else(missing)?;
         Ok(Self {
             of: policy.hash.clone(),
-            id: section.id.clone(),
+            id,
             rule: Arc::new(rule),
         })
     }
@@ -119,7 +122,9 @@ impl ForwardProxy {
         let route = RouteName::from(FORWARD);
         let codes: Vec<_> = error_codes().collect();
         setup.metrics.announce_route(&route, PROTOCOL, &codes);
-        setup.metrics.announce_upstream(&UpstreamName::from(FORWARD));
+        setup
+            .metrics
+            .announce_upstream(&UpstreamName::from(FORWARD));
         let settings = &setup.settings;
         Ok(Self(Arc::new(Shared {
             dialler: Dialler::new(network, own, settings.timeouts.connect),
@@ -159,9 +164,7 @@ impl ForwardProxy {
                     Err(refusal) => Err(refusal),
                 }
             }
-            Ok((asking, target)) => {
-                plain::pass(shared, asking, target, &parts, &mut body).await
-            }
+            Ok((asking, target)) => plain::pass(shared, asking, target, &parts, &mut body).await,
         };
         let mut response = match passed {
             Ok(response) => response,
@@ -233,7 +236,7 @@ impl Shared {
         let plain = if asking.enforces() { None } else { otherwise() };
         match plain {
             Some(read) => Ok(read),
-            None => Err(asking.refuse(target, denied).await),
+            None => Err(asking.refuse(target, denied, denied.code.reason()).await),
         }
     }
 
@@ -245,16 +248,25 @@ impl Shared {
         host: &Host,
         port: u16,
     ) -> Result<Checked, Refused> {
-        let check = |answers: &[_]| egress::resolve(&asking.rule, host, port, answers);
-        match self.dialler.check(host, port, check).await {
-            Ok(checked) => Ok(checked),
-            Err(CheckError::Refused(denied)) => Err(asking.refuse(target, denied).await),
-            Err(CheckError::Own) => Err(asking.refuse(target, OWN_LISTENER).await),
+        let open;
+        let rule: &Rule = if asking.enforces() {
+            &asking.rule
+        } else {
+            open = anywhere_public(&asking.rule, port);
+            &open
+        };
+        let check = |answers: &[_]| egress::resolve(rule, host, port, answers);
+        let denied = match self.dialler.check(host, port, check).await {
+            Ok(checked) => return Ok(checked),
+            Err(CheckError::Refused(denied)) => denied,
+            Err(CheckError::Own) => OWN_LISTENER,
             Err(error @ CheckError::Unresolved(_)) => {
                 self.fault(UpstreamFault::Connect, &error);
-                Err(refuse::NAME_UNRESOLVED.refusal())
+                return Err(refuse::NAME_UNRESOLVED.refusal());
             }
-        }
+        };
+        let reason = Reason::AddressNotAllowed;
+        Err(asking.refuse(target, denied, reason).await)
     }
 
     fn unscanned(&self, reason: Unscanned, bytes: usize) {
@@ -270,7 +282,15 @@ impl Shared {
     }
 }
 
-const OWN_LISTENER: Denied = Denied {
-    code: egress::Code::PrivateAddress,
-    why: "a listener of this process",
-};
+const OWN_LISTENER: Denied =
+    Denied::new(egress::Code::PrivateAddress, "a listener of this process");
+
+/// The rule that also lets every public host pass at the port: for names that a layer in shadow would refuse. Addresses are
+/// refused all the same.
+fn anywhere_public(rule: &Rule, port: u16) -> Rule {
+    let mut open = rule.clone();
+    let mut entry = Entry::new(Pattern::Public);
+    entry.ports = vec![port];
+    open.allow(entry);
+    open
+}

@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 
 use super::{PROTOCOL, head};
 use crate::coverage::{Cell, Mode};
-use crate::item::{EgressTarget, Leg};
+use crate::item::{EgressTarget, Leg, RouteKind};
 use crate::names::{RouteName, RuleId};
 use crate::protocols::Refusal;
 use crate::protocols::canary::{Fate, ItemKind, MARK};
@@ -26,32 +26,50 @@ const JUDGED: Fate = Fate::Judged(ItemKind::Egress);
 /// What should come out as an item and does not, or be refused and is not.
 pub(crate) fn cells() -> Result<Vec<Cell>, Problems> {
     let marked = format!("http://{MARK}.test/{MARK}");
-    let mut headers = HeaderMap::new();
-    if let Ok(value) = HeaderValue::from_str(&marked) {
-        headers.insert(header::LOCATION, value);
-    }
     let tunnel = parts(Method::CONNECT, &format!("{MARK}.test:443"), None);
     let plain = parts(Method::GET, &marked, None);
     let socket = parts(Method::GET, &marked, Some("websocket"));
     let origin = parts(Method::GET, "/", None);
     let secure = parts(Method::GET, &format!("https://{MARK}.test/"), None);
-    let elsewhere = match redirect(StatusCode::FOUND, &headers, "http://a.test/", "GET") {
-        Redirect::Elsewhere(target) => Some(target),
-        _ => None,
-    };
     let form = refuse::PROXY_FORM_INVALID.code;
-    let refuses_form = |parts: &Parts| head::target(parts).err().map(|code| code.code) == Some(form);
+    let refuses_form =
+        |parts: &Parts| head::target(parts).err().map(|code| code.code) == Some(form);
     let (ask, answer) = (Leg::ToUpstream, Leg::ToAgent);
     let passed = |reason| Fate::Passed(reason);
     let rows = [
-        (ask, "tunnel, host and port", JUDGED, is_judged(head::target(&tunnel).ok())),
+        (
+            ask,
+            "tunnel, host and port",
+            JUDGED,
+            is_judged(head::target(&tunnel).ok()),
+        ),
         (ask, "bytes of a tunnel", passed(Unscanned::Tunnel), true),
-        (ask, "plain HTTP, URL", JUDGED, is_judged(head::target(&plain).ok())),
+        (
+            ask,
+            "plain HTTP, URL",
+            JUDGED,
+            is_judged(head::target(&plain).ok()),
+        ),
         (ask, "plain HTTP, body", passed(Unscanned::Forward), true),
-        (ask, "WebSocket", Fate::Refused(refuse::UPGRADE_UNSUPPORTED.code), asks_for_websocket(&socket.headers)),
-        (ask, "no form of a proxy", Fate::Refused(form), refuses_form(&origin) && refuses_form(&secure)),
+        (
+            ask,
+            "WebSocket",
+            Fate::Refused(refuse::UPGRADE_UNSUPPORTED.code),
+            asks_for_websocket(&socket.headers),
+        ),
+        (
+            ask,
+            "no form of a proxy",
+            Fate::Refused(form),
+            refuses_form(&origin) && refuses_form(&secure),
+        ),
         (answer, "bytes of a tunnel", passed(Unscanned::Tunnel), true),
-        (answer, "plain HTTP, redirect", JUDGED, is_judged(elsewhere)),
+        (
+            answer,
+            "plain HTTP, redirect",
+            JUDGED,
+            is_judged(elsewhere()),
+        ),
         (answer, "plain HTTP, body", passed(Unscanned::Forward), true),
     ];
     let mut cells = Vec::new();
@@ -60,6 +78,7 @@ pub(crate) fn cells() -> Result<Vec<Cell>, Problems> {
         if holds {
             cells.push(Cell {
                 route: RouteName::from(FORWARD),
+                kind: RouteKind::Forward,
                 protocol: PROTOCOL,
                 leg,
                 mode: Mode::Whole,
@@ -77,6 +96,30 @@ pub(crate) fn cells() -> Result<Vec<Cell>, Problems> {
         Ok(cells)
     } else {
         Err(Problems(problems))
+    }
+}
+
+/// The redirects of a route to a tool's backend, which the proxy judges and not its adapter.
+pub(crate) fn redirects(route: &RouteName, protocol: &'static str) -> Option<Cell> {
+    is_judged(elsewhere()).then(|| Cell {
+        route: route.clone(),
+        kind: RouteKind::Http,
+        protocol,
+        leg: Leg::ToAgent,
+        mode: Mode::Whole,
+        content: "redirect to a host",
+        fate: JUDGED,
+    })
+}
+
+/// A redirect with the mark, as it is read.
+fn elsewhere() -> Option<EgressTarget> {
+    let mut headers = HeaderMap::new();
+    let location = HeaderValue::from_str(&format!("http://{MARK}.test/{MARK}"));
+    headers.insert(header::LOCATION, location.ok()?);
+    match redirect(StatusCode::FOUND, &headers, "http://a.test/", "GET") {
+        Redirect::Elsewhere(target) => Some(target),
+        _ => None,
     }
 }
 

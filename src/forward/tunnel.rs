@@ -12,15 +12,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::copy::{self, End, Patience};
 use super::dial::Checked;
-use super::hello::{self, Opening};
+use super::hello;
 use super::judge::Asking;
 use super::{ForwardProxy, Shared, head};
 use crate::guard::Cleared;
 use crate::item::{EgressTarget, Leg};
-use crate::layers::egress::{self, Denied};
+use crate::layers::egress::{self, Opening, opening};
 use crate::metrics::{Unscanned, UpstreamFault};
 use crate::proxy::passage::Passage;
 use crate::proxy::refuse::{self, Refused};
+use crate::verdict::Reason;
 
 /// At shutdown a tunnel that is silent for so long has nothing to end.
 const DRAIN_IDLE: Duration = Duration::from_secs(5);
@@ -119,15 +120,16 @@ impl Tunnel {
         came: Bytes,
     ) -> Result<(TcpStream, Bytes), Closed> {
         let limit = shared.setup.settings.timeouts.request_head;
-        let Ok(Ok((opening, first))) = timeout(limit, hello::read(agent, came)).await else {
+        let Ok(Ok((begins, first))) = timeout(limit, hello::read(agent, came)).await else {
             return Err(Closed {
                 code: refuse::TUNNEL_STALLED.code,
                 alert: None,
             });
         };
-        if let Err(denied) = self.fits(&opening) {
-            let refusal = self.asking.refuse(&self.target, denied).await;
-            let tls = matches!(opening, Opening::Hello(_));
+        if let Err(denied) = opening(&self.asking.rule, &self.name, &begins) {
+            let reason = Reason::TunnelRefused;
+            let refusal = self.asking.refuse(&self.target, denied, reason).await;
+            let tls = matches!(begins, Opening::Hello { .. });
             return Err(Closed {
                 code: refusal.code,
                 alert: tls.then_some(ACCESS_DENIED),
@@ -143,16 +145,6 @@ impl Tunnel {
                 })
             }
         }
-    }
-
-    fn fits(&self, opening: &Opening) -> Result<(), Denied> {
-        let first = match opening {
-            Opening::NotTls => egress::Opening::NotTls,
-            Opening::Hello(sni) => egress::Opening::Hello {
-                sni: sni.as_deref(),
-            },
-        };
-        egress::opening(&self.asking.rule, &self.name, &first)
     }
 
     async fn passed<S: AsyncRead + AsyncWrite>(

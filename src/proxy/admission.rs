@@ -184,7 +184,10 @@ pub(crate) fn unambiguous(parts: &Parts) -> Result<(), &'static ErrorCode> {
     framing(parts)?;
     let headers = &parts.headers;
     let twice = |name: &HeaderName| headers.get_all(name).iter().nth(1).is_some();
-    if headers.keys().any(|name| is_single(name.as_str()) && twice(name)) {
+    if headers
+        .keys()
+        .any(|name| is_single(name.as_str()) && twice(name))
+    {
         return Err(&refuse::HEADER_DUPLICATE);
     }
     Ok(())

@@ -154,9 +154,12 @@ pub(super) fn returning(came: &HeaderMap, exact: bool) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(came.len() + 2);
     for (name, value) in came {
         let text = name.as_str();
-        // `Alt-Svc` would lead the client past the proxy.
+        // `Alt-Svc` and `Refresh` would lead the client past the proxy.
         let stays = HOP_BY_HOP.contains(&text)
-            || matches!(text, "content-length" | "content-encoding" | "alt-svc")
+            || matches!(
+                text,
+                "content-length" | "content-encoding" | "alt-svc" | "refresh"
+            )
             || (named.contains(text) && !is_protected(text))
             || text.starts_with(OWN)
             || (!exact && ABOUT_BYTES.contains(&text));

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use http::{HeaderMap, StatusCode, header};
 use url::Url;
 
+use super::refuse::Refused;
 use crate::item::EgressTarget;
+use crate::protocols::Refusal;
+use crate::verdict::{Finding, Reason};
 
 /// What an answer's head says of another place.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,7 +25,12 @@ pub(crate) enum Redirect {
 }
 
 /// Reads the head of an answer to a request of `method` for `base`, an absolute URL.
-pub(crate) fn redirect(status: StatusCode, headers: &HeaderMap, base: &str, method: &str) -> Redirect {
+pub(crate) fn redirect(
+    status: StatusCode,
+    headers: &HeaderMap,
+    base: &str,
+    method: &str,
+) -> Redirect {
     if !status.is_redirection() || status == StatusCode::NOT_MODIFIED {
         return Redirect::None;
     }
@@ -39,13 +47,27 @@ pub(crate) fn redirect(status: StatusCode, headers: &HeaderMap, base: &str, meth
         authority: rest.get(..end).unwrap_or_default().into(),
         url: Some(Arc::from(&*url)),
         // RFC 9110 section 15.4.4: the other place is asked with GET.
-        method: if status == StatusCode::SEE_OTHER { "GET" } else { method }.into(),
+        method: if status == StatusCode::SEE_OTHER {
+            "GET"
+        } else {
+            method
+        }
+        .into(),
     };
     if here {
         Redirect::Here(target)
     } else {
         Redirect::Elsewhere(target)
     }
+}
+
+/// What the agent is told where the place is not one that the policy allows.
+pub(crate) fn refusal(finding: &Finding) -> Refused {
+    let mut refusal = Refusal::of(finding, None);
+    if finding.reason != Reason::Undecided {
+        refusal.message = "The answer leads to another place, which the policy does not allow, so it was not passed on. The request was carried out; retrying does not help.".to_owned();
+    }
+    Box::new(refusal)
 }
 
 /// The place as a whole URL, where it can be made so without guessing, and whether it has no host of its own. What readers see

@@ -213,13 +213,13 @@ pub(super) fn request_json(error: &JsonError) -> Refused {
 }
 
 /// A decision about a request that could not be made or recorded.
-pub(super) fn undecided_request(undecided: &Undecided) -> Refused {
+pub(crate) fn undecided_request(undecided: &Undecided) -> Refused {
     tracing::error!(layer = undecided.layer.as_str(), cause = %undecided.cause, "a request was refused undecided");
     NOT_RECORDED.refusal()
 }
 
 /// The same about an answer: the upstream has acted already.
-pub(super) fn undecided_response(undecided: &Undecided) -> Refused {
+pub(crate) fn undecided_response(undecided: &Undecided) -> Refused {
     tracing::error!(layer = undecided.layer.as_str(), cause = %undecided.cause, "an answer was withheld undecided");
     RESPONSE_NOT_RECORDED.refusal()
 }

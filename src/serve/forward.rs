@@ -28,8 +28,7 @@ pub(super) async fn serve(
     head: Duration,
     stop: CancellationToken,
 ) {
-    let connection =
-        |stream| connection(stream, proxy.clone(), head, stop.clone());
+    let connection = |stream| connection(stream, proxy.clone(), head, stop.clone());
     accept(listener, stop.clone(), connection).await;
 }
 

@@ -51,7 +51,10 @@ impl Addresses {
     /// Every address that the process listens on.
     fn all(&self) -> Vec<SocketAddr> {
         let optional = [self.approvers, self.forward].into_iter().flatten();
-        [self.agents, self.operations].into_iter().chain(optional).collect()
+        [self.agents, self.operations]
+            .into_iter()
+            .chain(optional)
+            .collect()
     }
 }
 
@@ -216,8 +219,12 @@ pub async fn start_with(
         Some(address) => Some(bind("forward", address).await),
         None => None,
     };
-    let (agents, operations, approvers, forward) =
-        all(agents, operations, approvers.transpose(), forward.transpose())?;
+    let (agents, operations, approvers, forward) = all(
+        agents,
+        operations,
+        approvers.transpose(),
+        forward.transpose(),
+    )?;
 
     let addresses = Addresses {
         agents: local(&agents)?,

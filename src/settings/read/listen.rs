@@ -43,7 +43,9 @@ impl Reading<'_> {
             (field, _) => or(field, 8081).map(Some),
         };
         let operations = or(operations, 9090);
-        let forward = forward.as_ref().map_or(Some(None), |field| address(field).map(Some));
+        let forward = forward
+            .as_ref()
+            .map_or(Some(None), |field| address(field).map(Some));
         let hosts = hosts.map_or(Some(None), |field| each(&field, host).map(Some));
         let origins = origins.map_or(Some(None), |field| each(&field, origin).map(Some));
         let files = tls

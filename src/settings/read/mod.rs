@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use self::secrets::Secrets;
 use super::{
-    FORWARD, Limits, Route, RouteProtocol, SessionSource, Settings, SqlStore, TicketSettings, Timeouts,
+    FORWARD, Limits, Route, RouteProtocol, SessionSource, Settings, SqlStore, TicketSettings,
+    Timeouts,
 };
 use crate::guard::Venues;
 use crate::names::StoreName;
@@ -141,7 +142,11 @@ impl Reading<'_> {
         let routes = fields
             .required("routes")
             .and_then(|field| routes::routes(&field, root, &self.folder));
-        if root.peek("listen").and_then(|listen| listen.peek("forward")).is_some() {
+        if root
+            .peek("listen")
+            .and_then(|listen| listen.peek("forward"))
+            .is_some()
+        {
             reserved(root);
         }
         let stores = fields.optional_or("stores", BTreeMap::new(), |field| self.stores(field));
@@ -212,7 +217,9 @@ impl Reading<'_> {
 
 /// Names that metrics and logs give to the forward listener.
 fn reserved(root: &Field<'_>) {
-    let routes = root.peek("routes").filter(|field| matches!(field.node().kind, Kind::List(_)));
+    let routes = root
+        .peek("routes")
+        .filter(|field| matches!(field.node().kind, Kind::List(_)));
     for route in routes.as_ref().and_then(Field::list).unwrap_or_default() {
         if let Some(name) = route.peek("name")
             && name.node().as_text() == Some(FORWARD)
@@ -224,7 +231,11 @@ fn reserved(root: &Field<'_>) {
         }
     }
     let upstreams = root.peek("upstreams").filter(Field::is_map);
-    for (key, _) in upstreams.as_ref().and_then(Field::entries).unwrap_or_default() {
+    for (key, _) in upstreams
+        .as_ref()
+        .and_then(Field::entries)
+        .unwrap_or_default()
+    {
         if key.text() == FORWARD {
             key.error(
                 format!("with `listen.forward` no upstream can have the name `{FORWARD}`"),
