@@ -154,7 +154,7 @@ async fn two_requests_of_one_connection_are_two_look_ups_and_two_dials() {
 
 #[tokio::test]
 async fn listed_addresses_may_be_named_and_own_listeners_never() {
-    let policy = POLICY.replace("hosts: [", "ips: [\"127.0.0.0/8\"], hosts: [");
+    let policy = POLICY.replace("hosts: [", "hosts: [\"127.0.0.0/8\", ");
     let rig = Rig::start(&policy, "").await;
     let addresses = rig.running().addresses();
     for port in [

@@ -34,7 +34,7 @@ name: forward
 layers: {catalog: off, identity: off, egress: enforce, recipients: off, ownership: off, injection: off, tickets: off}
 lists:
   web: {hosts: [pay.shop.test, plain.shop.test, \"*.img.shop.test\"]}
-forward: {allow: [web]}
+forward: {allow: [web], schemes: [https, http]}
 tools: [{tool: '*', effect: read}]
 ";
 
