@@ -234,7 +234,9 @@ async fn an_event_that_cannot_be_read_one_way_cuts_the_stream() {
 async fn a_redirect_to_another_host_is_judged_as_a_url_of_a_call_is() {
     let found = |location: &str| {
         let head = format!("HTTP/1.1 302 Found\r\nlocation: {location}\r\n");
-        vec![send(head + "content-length: 0\r\nrefresh: 0;url=http://evil.example/\r\n\r\n")]
+        vec![send(
+            head + "content-length: 0\r\nrefresh: 0;url=http://evil.example/\r\n\r\n",
+        )]
     };
     for (location, code) in [
         ("https://evil.example/?token=1", "host_not_allowed"),
@@ -251,7 +253,11 @@ async fn a_redirect_to_another_host_is_judged_as_a_url_of_a_call_is() {
         let denied = "{layer=\"egress\",mode=\"enforce\",verdict=\"deny\"} 1";
         assert!(scrape.contains(denied), "{location}");
     }
-    for location in ["https://shop.example/next", "/desk/find/other", "other?to=//evil.example"] {
+    for location in [
+        "https://shop.example/next",
+        "/desk/find/other",
+        "other?to=//evil.example",
+    ] {
         let (got, _) = asked(EGRESS, found(location)).await;
         assert_eq!(got.status, 302, "{location}");
         assert_eq!(got.header("location"), Some(location));
@@ -260,7 +266,10 @@ async fn a_redirect_to_another_host_is_judged_as_a_url_of_a_call_is() {
     // Clients differ in which of two they follow.
     let twice = "HTTP/1.1 302 Found\r\nlocation: /a\r\nlocation: /b\r\ncontent-length: 0\r\n\r\n";
     let (got, _) = asked(EGRESS, vec![send(twice)]).await;
-    assert_eq!((got.status, &*got.code()), (502, "upstream_invalid_response"));
+    assert_eq!(
+        (got.status, &*got.code()),
+        (502, "upstream_invalid_response")
+    );
     // A policy without a word on hosts lets it pass, and it is counted.
     let (got, scrape) = asked(OFF, found("https://evil.example/")).await;
     assert_eq!(got.status, 302);
