@@ -34,10 +34,14 @@ pub(super) fn target(parts: &Parts) -> Result<EgressTarget, &'static ErrorCode> 
 
 /// Refuses a head that two readers may take for different requests.
 pub(super) fn check(parts: &Parts, pseudonym: &str) -> Result<(), &'static ErrorCode> {
+    // First: the other check calls a second `Host` a doubled header.
+    host(parts)?;
     unambiguous(parts)?;
     let headers = &parts.headers;
-    let bodied = [header::CONTENT_LENGTH, header::TRANSFER_ENCODING];
-    if parts.method == Method::CONNECT && bodied.iter().any(|name| headers.contains_key(name)) {
+    let length = headers.get(header::CONTENT_LENGTH);
+    let bodied = headers.contains_key(header::TRANSFER_ENCODING)
+        || length.is_some_and(|length| length.as_bytes() != b"0");
+    if parts.method == Method::CONNECT && bodied {
         // To some readers the first bytes of the tunnel.
         return Err(&refuse::FRAMING_INVALID);
     }
@@ -53,8 +57,7 @@ pub(super) fn check(parts: &Parts, pseudonym: &str) -> Result<(), &'static Error
     if taken.iter().any(|name| named.contains(*name)) {
         return Err(&refuse::CONNECTION_INVALID);
     }
-    not_looped(headers, pseudonym)?;
-    host(parts)
+    not_looped(headers, pseudonym)
 }
 
 /// One `Host` that leads where the target does. HTTP/1.0 has none.

@@ -50,6 +50,11 @@ pub(super) async fn pass(
     if body.size_hint().lower() > limit {
         return Err(refuse::BODY_TOO_LARGE.refusal());
     }
+    // The client here would leave such a body out without a word.
+    let unsized_body = !body.is_end_stream() && body.size_hint().exact().is_none();
+    if unsized_body && matches!(parts.method, Method::GET | Method::HEAD) {
+        return Err(refuse::BODY_UNEXPECTED.refusal());
+    }
     let decision = asking.judge(Leg::ToUpstream, target.clone()).await?;
     let read = egress::http_forward(&asking.rule, &head::matcher(parts, &target));
     let read = read.map(|url| {

@@ -70,6 +70,10 @@ async fn what_is_ambiguous_or_no_proxys_request_is_refused() {
             "upgrade_unsupported",
         ),
         (
+            get(&format!("{host}transfer-encoding: chunked\r\n")) + "1\r\na\r\n0\r\n\r\n",
+            "body_unexpected",
+        ),
+        (
             format!("GET / HTTP/1.1\r\n{host}\r\n"),
             "proxy_form_invalid",
         ),

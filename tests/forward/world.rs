@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use futures_util::future::BoxFuture;
 use holdpoint::forward::{Connect, Network, Resolver};
 use holdpoint::serve::{self, Extras, Running};
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -320,11 +320,16 @@ fn certificates(name: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    // Two names: a certificate that is called as its issuer passes for one of its own.
+    params
+        .distinguished_name
+        .push(DnType::CommonName, "authority");
     let key = KeyPair::generate().unwrap();
     let authority = params.self_signed(&key).unwrap();
     let issuer = Issuer::new(params, key);
     let own = KeyPair::generate().unwrap();
-    let signed = CertificateParams::new(vec![name.to_owned()]).unwrap();
+    let mut signed = CertificateParams::new(vec![name.to_owned()]).unwrap();
+    signed.distinguished_name.push(DnType::CommonName, name);
     let signed = signed.signed_by(&own, &issuer).unwrap();
     for (file, text) in [
         ("ca.pem", authority.pem()),
