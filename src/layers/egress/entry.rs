@@ -79,6 +79,10 @@ impl Entry {
         }
         // Without a scheme of its own, so that no port goes without saying.
         let target = read_authority("", name)?;
+        let bits = text.rsplit('/').next().unwrap_or_default();
+        if matches!(target.host, Host::Ip(_)) && path.is_some() && bits.parse::<u16>().is_ok() {
+            return Err(Denied::new(Code::AmbiguousIp, "not a range of addresses"));
+        }
         let pattern = match (target.host, wild) {
             (Host::Domain(name), true) => Pattern::Below(name),
             (Host::Ip(_), true) => {

@@ -3,39 +3,21 @@
 /// Shorter labels say too little either way.
 const SHORTEST: usize = 24;
 
-/// Bits per character above which a label is no word: base32 and hexadecimal data lie above, names of people and things below.
-const BITS: f64 = 3.3;
+/// Data changes between letters and digits at least once in so many characters: hexadecimal every second or third, base32
+/// every third or fourth.
+const CHANGE: usize = 6;
 
-/// Whether a label looks like encoded data: long, letters and digits mixed, and nearly every character as likely as another.
-/// Ids of machines look so too.
+/// Whether a label looks like encoded data: long, and letters and digits stand in no order. Random ids of machines look so too.
 pub(super) fn is_random(label: &str) -> bool {
     if label.len() < SHORTEST || label.starts_with("xn--") {
         return false;
     }
-    let digits = label.bytes().filter(u8::is_ascii_digit).count();
-    let letters = label.bytes().filter(u8::is_ascii_alphabetic).count();
-    digits * 10 >= label.len() && letters > 0 && bits_per_character(label) > BITS
-}
-
-/// Shannon's entropy of its characters.
-fn bits_per_character(text: &str) -> f64 {
-    let mut counts = [0_u32; 256];
-    let mut length = 0_u32;
-    for byte in text.bytes() {
-        if let Some(count) = counts.get_mut(usize::from(byte)) {
-            *count += 1;
-        }
-        length += 1;
-    }
-    let total = f64::from(length.max(1));
-    counts
-        .iter()
-        .filter(|count| **count > 0)
-        .map(|count| {
-            let share = f64::from(*count) / total;
-            -share * share.log2()
-        })
-        .sum()
+    let bytes = label.as_bytes();
+    let changes = bytes.iter().zip(bytes.iter().skip(1)).filter(|(a, b)| {
+        a.is_ascii_digit() && b.is_ascii_alphabetic()
+            || a.is_ascii_alphabetic() && b.is_ascii_digit()
+    });
+    changes.count() * CHANGE >= label.len()
 }
 
 #[cfg(test)]

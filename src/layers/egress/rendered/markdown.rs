@@ -21,54 +21,55 @@ pub(super) fn places(text: &str) -> Vec<Place> {
     } else {
         &[false]
     };
+    let mut tags = Vec::new();
     for tables in tables {
-        reading(text, *tables, true, &mut places);
+        let found = Reader::new(text, *tables, &mut places).read(Vec::new());
+        tags.extend(found);
     }
-    if text.contains('<') {
-        // For a client that takes no HTML, tags are text and hide nothing.
-        let tagless = text.replace('<', "\u{1}");
+    if let Some(tagless) = tagless(text) {
         for tables in tables {
-            reading(&tagless, *tables, false, &mut places);
+            let mut reader = Reader::new(&tagless, *tables, &mut places);
+            reader.html = false;
+            reader.read(tags.clone());
         }
     }
     places
 }
 
-/// One way to read it.
-fn reading(text: &str, tables: bool, with_html: bool, places: &mut Vec<Place>) {
-    let mut options = Options::ENABLE_STRIKETHROUGH;
-    options.set(Options::ENABLE_TABLES, tables);
-    let mut events = Parser::new_ext(text, options).into_offset_iter();
-    let mut reader = Reader {
-        text,
-        places,
-        code: Vec::new(),
-        taken: Vec::new(),
-        links: Vec::new(),
-        block: Block::default(),
+/// The text as a client reads it that takes no HTML: tags are words and hide nothing. Autolinks stay.
+fn tagless(text: &str) -> Option<String> {
+    let opens = |at: usize| {
+        let after = text.get(at + 1..).unwrap_or_default();
+        let word = after
+            .find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '+' | '.' | '-')))
+            .and_then(|end| after.get(end..));
+        let autolink = word.is_some_and(|rest| rest.starts_with([':', '@']));
+        after.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '/' | '!' | '?'))
+            && !autolink
     };
-    for (event, span) in events.by_ref() {
-        reader.event(event, span);
+    let mut bytes = text.as_bytes().to_vec();
+    let mut found = false;
+    for (at, _) in text.match_indices('<').filter(|(at, _)| opens(*at)) {
+        if let Some(byte) = bytes.get_mut(at) {
+            *byte = 1;
+            found = true;
+        }
     }
-    for (_, definition) in events.reference_definitions().iter() {
-        reader.taken.push(definition.span.clone());
-        reader.places.push(Place {
-            span: definition.span.clone(),
-            how: None,
-            value: Value::Reference(definition.dest.to_string()),
-            label: String::new(),
-        });
-    }
-    reader.finish(with_html);
+    String::from_utf8(bytes).ok().filter(|_| found)
 }
 
+/// One way to read it.
 struct Reader<'t, 'p> {
     text: &'t str,
+    tables: bool,
+    html: bool,
     places: &'p mut Vec<Place>,
     /// What is not rendered.
     code: Vec<Range<usize>>,
     /// What is judged by itself, so that URLs in it are no bare ones.
     taken: Vec<Range<usize>>,
+    /// Tags among these.
+    tags: Vec<Range<usize>>,
     /// Links that are open: their places, whose labels are being read.
     links: Vec<Option<usize>>,
     block: Block,
@@ -82,7 +83,42 @@ struct Block {
     decoded: bool,
 }
 
-impl Reader<'_, '_> {
+impl<'t, 'p> Reader<'t, 'p> {
+    fn new(text: &'t str, tables: bool, places: &'p mut Vec<Place>) -> Self {
+        Self {
+            text,
+            tables,
+            html: true,
+            places,
+            code: Vec::new(),
+            taken: Vec::new(),
+            tags: Vec::new(),
+            links: Vec::new(),
+            block: Block::default(),
+        }
+    }
+
+    /// Reads the text; `hidden` holds no bare URL either. Gives the spans of tags.
+    fn read(mut self, hidden: Vec<Range<usize>>) -> Vec<Range<usize>> {
+        let mut options = Options::ENABLE_STRIKETHROUGH;
+        options.set(Options::ENABLE_TABLES, self.tables);
+        let mut events = Parser::new_ext(self.text, options).into_offset_iter();
+        for (event, span) in events.by_ref() {
+            self.event(event, span);
+        }
+        for (_, definition) in events.reference_definitions().iter() {
+            self.taken.push(definition.span.clone());
+            self.places.push(Place {
+                span: definition.span.clone(),
+                how: None,
+                value: Value::Reference(definition.dest.to_string()),
+                label: String::new(),
+            });
+        }
+        self.taken.extend(hidden);
+        self.finish()
+    }
+
     fn event(&mut self, event: Event<'_>, span: Range<usize>) {
         match event {
             Event::Start(Tag::Link {
@@ -107,11 +143,11 @@ impl Reader<'_, '_> {
             Event::Start(Tag::HtmlBlock) => {
                 let inside = self.text.get(span.clone()).unwrap_or_default();
                 let tags = html::scan(inside, span.start, self.places);
-                self.taken.extend(tags);
+                self.tags.extend(tags);
             }
             Event::InlineHtml(tag) => {
                 html::scan(&tag, span.start, self.places);
-                self.taken.push(span);
+                self.tags.push(span);
                 self.block.text.push(' ');
             }
             Event::Text(text) => self.words(&text, span),
@@ -184,15 +220,17 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn finish(mut self, with_html: bool) {
+    fn finish(mut self) -> Vec<Range<usize>> {
         self.flush();
         let visible = blanked(self.text, &self.code);
-        if with_html && visible.contains('<') {
+        if self.html && visible.contains('<') {
             html::scan(&visible, 0, self.places);
             html::unclosed(&visible, self.places);
         }
-        let running = blanked(&visible, &self.taken).into_owned();
+        let running = blanked(&visible, &self.taken);
+        let running = blanked(&running, &self.tags).into_owned();
         self.bare(&running, None);
+        self.tags
     }
 }
 

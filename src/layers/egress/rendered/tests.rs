@@ -4,15 +4,17 @@ use super::super::entry::Entry;
 use super::*;
 
 fn rules() -> Rendered {
-    let rule = |entry: &str| {
+    let rule = |entries: &[&str]| {
         let mut rule = Rule::new();
         rule.max_query = Some(64);
-        rule.allow(Entry::read(entry).unwrap());
+        for entry in entries {
+            rule.allow(Entry::read(entry).unwrap());
+        }
         rule
     };
     Rendered {
-        images: rule("img.example"),
-        links: rule("shop.example"),
+        images: rule(&["img.example"]),
+        links: rule(&["shop.example", "www.shop.example"]),
     }
 }
 
