@@ -276,14 +276,14 @@ mod tests {
         let host = Host::Domain("a.example".to_owned());
         let checked = dialler.check(&host, 443, all).await.unwrap();
         dialler.dial(&checked).await.unwrap();
-        let dialled: Vec<_> = connect
+        let attempts: Vec<_> = connect
             .dialled
             .lock()
             .unwrap()
             .iter()
             .map(ToString::to_string)
             .collect();
-        assert_eq!(dialled, ["192.0.2.1:443", "192.0.2.2:443"]);
+        assert_eq!(attempts, ["192.0.2.1:443", "192.0.2.2:443"]);
         assert_eq!(*resolver.1.lock().unwrap(), 1);
     }
 

@@ -99,13 +99,15 @@ fn refusal(finding: &Finding, leg: Leg) -> Refused {
         return redirect::refusal(finding);
     }
     let mut refusal = Refusal::of(finding, None);
-    refusal.message = match finding.reason {
+    let message = match finding.reason {
         Reason::HostNotAllowed => {
             "The policy does not let agents reach this place: its host, port, path or method is not listed. Retrying does not help; an operator can add it to the policy."
         }
-        Reason::UrlUnreadable => "The place asked for is malformed or ambiguous. Ask for a plain host and port, or a plain absolute URL.",
+        Reason::UrlUnreadable => {
+            "The place asked for is malformed or ambiguous. Ask for a plain host and port, or a plain absolute URL."
+        }
         _ => return Box::new(refusal),
-    }
-    .to_owned();
+    };
+    message.clone_into(&mut refusal.message);
     Box::new(refusal)
 }

@@ -144,6 +144,8 @@ impl ForwardProxy {
         let named = (shared.route.clone(), PROTOCOL);
         let mut passage = Passage::begin(&shared.setup.metrics, Some(named));
         let connect = parts.method == Method::CONNECT;
+        // Who waits for `100 Continue` has not begun to send.
+        let waits = connect || parts.headers.contains_key(header::EXPECT);
         let asked = match Arc::clone(&shared.permits).try_acquire_owned() {
             Err(_) => Err(refuse::OVERLOADED.refusal()),
             Ok(permit) => {
@@ -170,7 +172,7 @@ impl ForwardProxy {
             Ok(response) => response,
             Err(refusal) => {
                 passage.refused(refusal.code);
-                if refusal.status != StatusCode::SERVICE_UNAVAILABLE && !connect {
+                if refusal.status != StatusCode::SERVICE_UNAVAILABLE && !waits {
                     let limit = shared.setup.settings.limits.request_body;
                     body::discard(&mut body, limit, LINGER).await;
                 }

@@ -65,7 +65,8 @@ pub(crate) fn redirect(
 pub(crate) fn refusal(finding: &Finding) -> Refused {
     let mut refusal = Refusal::of(finding, None);
     if finding.reason != Reason::Undecided {
-        refusal.message = "The answer leads to another place, which the policy does not allow, so it was not passed on. The request was carried out; retrying does not help.".to_owned();
+        let message = "The answer leads to another place, which the policy does not allow, so it was not passed on. The request was carried out; retrying does not help.";
+        message.clone_into(&mut refusal.message);
     }
     Box::new(refusal)
 }
