@@ -14,6 +14,7 @@ pub(crate) mod passage;
 mod redeem;
 pub(crate) mod redirect;
 pub mod refuse;
+mod relay;
 mod route;
 mod sessions;
 mod stream;

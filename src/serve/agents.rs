@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::BodyExt;
@@ -20,9 +21,11 @@ use tower::Service as _;
 
 use super::accept::{accept, drive};
 use super::framing::{Heads, Watched};
+use super::places::Places;
 use super::sniff;
+use super::taken::Taken;
 use super::tls::HTTP2;
-use super::usage::Usage;
+use super::usage::{Patience, Usage};
 use crate::proxy::{Body, BoxError, ProxyService, TwoFramings, Upstream};
 
 /// Largest head in bytes.
@@ -47,6 +50,9 @@ pub(super) struct Door {
     pub(super) speech: Speech,
     /// For a whole head, for a TLS handshake, and for a connection of HTTP/1.1 without a request.
     pub(super) head: Duration,
+    /// How long a client may take nothing of its answers.
+    pub(super) patience: Patience,
+    pub(super) places: Places,
     /// No new requests from then on.
     pub(super) stop: CancellationToken,
 }
@@ -66,9 +72,9 @@ pub(super) async fn serve<U: Upstream>(
     door: Door,
     service: ProxyService<U>,
 ) {
-    let stop = door.stop.clone();
+    let (stop, places) = (door.stop.clone(), door.places.clone());
     let connection = |stream| connection(stream, door.clone(), service.clone());
-    accept(listener, stop, connection).await;
+    accept(listener, stop, places, connection).await;
 }
 
 async fn connection<U: Upstream>(
@@ -76,6 +82,8 @@ async fn connection<U: Upstream>(
     door: Door,
     service: ProxyService<U>,
 ) -> Result<(), BoxError> {
+    let patience = &door.patience;
+    let stream = Taken::new(stream, patience.limit, Arc::clone(&patience.metrics));
     match &door.speech {
         Speech::Plain { h2c: false } => one(stream, door, service).await,
         Speech::Plain { h2c: true } => match door.in_time(sniff::is_http2(stream)).await? {
@@ -121,7 +129,8 @@ async fn one<U: Upstream>(
         .max_header_size(HEAD_SIZE)
         .serve_connection(TokioIo::new(stream), connected);
     let end = http1::Connection::graceful_shutdown;
-    drive(connection, end, door.stop, std::future::pending()).await
+    let idle = std::future::pending();
+    drive(connection, end, door.stop, idle, door.patience.limit).await
 }
 
 /// HTTP/2.
@@ -131,7 +140,9 @@ async fn two<U: Upstream>(
     service: ProxyService<U>,
 ) -> Result<(), BoxError> {
     let usage = Usage::default();
-    let version = Version::Two(usage.clone());
+    let patience = door.patience.clone();
+    let limit = patience.limit;
+    let version = Version::Two(usage.clone(), patience);
     let connected = Connected { service, version };
     let connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
@@ -144,7 +155,7 @@ async fn two<U: Upstream>(
         .keep_alive_timeout(PING.1)
         .serve_connection(TokioIo::new(stream), connected);
     let end = http2::Connection::graceful_shutdown;
-    drive(connection, end, door.stop, usage.idle(IDLE)).await
+    drive(connection, end, door.stop, usage.idle(IDLE), limit).await
 }
 
 struct Connected<U> {
@@ -156,7 +167,7 @@ enum Version {
     /// What was seen of the heads.
     One(Heads),
     /// There is one framing, its own; and a connection ends when it is idle.
-    Two(Usage),
+    Two(Usage, Patience),
 }
 
 impl<U: Upstream> Service<http::Request<Incoming>> for Connected<U> {
@@ -174,12 +185,13 @@ impl<U: Upstream> Service<http::Request<Incoming>> for Connected<U> {
                 }
                 service.call(request)
             }
-            Version::Two(usage) => {
+            Version::Two(usage, patience) => {
                 let used = usage.begin();
+                let patience = patience.clone();
                 let answering = service.call(request);
                 Box::pin(async move {
                     let response = answering.await?;
-                    Ok(response.map(|body| used.until_end_of(body)))
+                    Ok(response.map(|body| used.until_end_of(body, patience)))
                 })
             }
         }

@@ -3,8 +3,8 @@
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
+use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -12,32 +12,25 @@ use hyper::service::Service;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio_util::sync::CancellationToken;
 
 use super::accept::{accept, drive};
-use super::agents::HEAD_SIZE;
+use super::agents::{Door, HEAD_SIZE};
 use super::framing::{Heads, Watched};
+use super::taken::Taken;
 use crate::forward::{ForwardProxy, Reply, Tunnel};
 use crate::proxy::{Body, BoxError, TwoFramings};
 
-/// Accepts until `stop` is cancelled, then lets requests and tunnels end. `head`: for a whole head, and for a connection
-/// without a request.
-pub(super) async fn serve(
-    listener: TcpListener,
-    proxy: ForwardProxy,
-    head: Duration,
-    stop: CancellationToken,
-) {
-    let connection = |stream| connection(stream, proxy.clone(), head, stop.clone());
-    accept(listener, stop.clone(), connection).await;
+/// Accepts until the door stops, then lets requests and tunnels end. The door's places and patience are those of the agents'
+/// listener: agents have so many connections in all.
+pub(super) async fn serve(listener: TcpListener, door: Door, proxy: ForwardProxy) {
+    let (stop, places) = (door.stop.clone(), door.places.clone());
+    let connection = |stream| connection(stream, door.clone(), proxy.clone());
+    accept(listener, stop, places, connection).await;
 }
 
-async fn connection(
-    stream: TcpStream,
-    proxy: ForwardProxy,
-    head: Duration,
-    stop: CancellationToken,
-) -> Result<(), BoxError> {
+async fn connection(stream: TcpStream, door: Door, proxy: ForwardProxy) -> Result<(), BoxError> {
+    let patience = &door.patience;
+    let stream = Taken::new(stream, patience.limit, Arc::clone(&patience.metrics));
     let (stream, heads) = Watched::new(stream);
     let begun = Begun::default();
     let connected = Connected {
@@ -47,12 +40,13 @@ async fn connection(
     };
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(head)
+        .header_read_timeout(door.head)
         .max_header_size(HEAD_SIZE)
         .serve_connection(TokioIo::new(stream), connected)
         .with_upgrades();
     let end = http1::UpgradeableConnection::graceful_shutdown;
-    drive(connection, end, stop.clone(), std::future::pending()).await?;
+    let (stop, idle) = (door.stop, std::future::pending());
+    drive(connection, end, stop.clone(), idle, door.patience.limit).await?;
     let Some((upgrade, tunnel)) = begun.take() else {
         return Ok(());
     };
@@ -62,9 +56,9 @@ async fn connection(
 }
 
 /// The socket below, and what of it has been read.
-fn unwrapped(upgraded: Upgraded) -> Result<(TcpStream, bytes::Bytes), BoxError> {
+fn unwrapped(upgraded: Upgraded) -> Result<(Taken<TcpStream>, Bytes), BoxError> {
     let parts = upgraded
-        .downcast::<TokioIo<Watched<TcpStream>>>()
+        .downcast::<TokioIo<Watched<Taken<TcpStream>>>>()
         .map_err(|_| "the connection is of another kind")?;
     Ok((parts.io.into_inner().into_inner(), parts.read_buf))
 }

@@ -6,7 +6,10 @@ mod agents;
 mod forward;
 mod framing;
 mod journal;
+mod passes;
+mod places;
 mod sniff;
+mod taken;
 mod tls;
 mod usage;
 
@@ -17,9 +20,11 @@ use std::time::Duration;
 use agents::{Door, Speech};
 use arc_swap::ArcSwap;
 use axum::Router;
+use places::Places;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use usage::Patience;
 
 use crate::control::approvals;
 use crate::control::health::{self, Operations, Readiness};
@@ -256,13 +261,16 @@ pub async fn start_with(
     let door = Door {
         speech,
         head: settings.timeouts.request_head,
+        patience: Patience {
+            limit: settings.timeouts.client_idle,
+            metrics: Arc::clone(&metrics),
+        },
+        places: Places::new(&settings.limits, Arc::clone(&metrics)),
         stop: stop_agents.clone(),
     };
+    let forward = forward
+        .map(|(listener, proxy)| tokio::spawn(forward::serve(listener, door.clone(), proxy)));
     let agents = tokio::spawn(agents::serve(agents, door, service.clone()));
-    let forward = forward.map(|(listener, proxy)| {
-        let (head, stop) = (settings.timeouts.request_head, stop_agents.clone());
-        tokio::spawn(forward::serve(listener, proxy, head, stop))
-    });
     readiness.set(true);
     Ok(Running {
         addresses,
