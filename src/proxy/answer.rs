@@ -99,7 +99,7 @@ impl Incoming {
             },
             item: Item::Egress(target),
         };
-        let judged = self.transit.judge(Leg::ToAgent, vec![located], None).await;
+        let judged = self.transit.judge(Leg::ToAgent, vec![located], &[]).await;
         let judged = judged.map_err(|undecided| refuse::undecided_response(&undecided))?;
         let ruling = judged.decision.rulings.first().ok_or(&refuse::INTERNAL)?;
         match ruling.verdict.finding() {
