@@ -109,10 +109,9 @@ pub enum Reason {
     RecipientNotAllowed,
     /// A recipient could not be read unambiguously.
     RecipientUnreadable,
-    /// The resource belongs to somebody else.
+    /// The resource is not the principal's: it belongs to somebody else, or does not exist. One reason for both, so that nobody
+    /// learns from a refusal what exists; the finding's detail tells them apart for the operator.
     NotOwner,
-    /// The resource does not exist, or the look-up gave no owner.
-    ResourceUnknown,
     /// A condition of the rule does not hold.
     ConditionFailed,
     /// The principal lacks a scope.
@@ -149,7 +148,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 24] = [
         Self::ToolDenied,
         Self::ProviderToolUnlisted,
         Self::InjectionDetected,
@@ -158,7 +157,6 @@ impl Reason {
         Self::RecipientNotAllowed,
         Self::RecipientUnreadable,
         Self::NotOwner,
-        Self::ResourceUnknown,
         Self::ConditionFailed,
         Self::ScopeMissing,
         Self::DefinitionChanged,
@@ -188,7 +186,6 @@ impl Reason {
             Self::RecipientNotAllowed => "recipient_not_allowed",
             Self::RecipientUnreadable => "recipient_unreadable",
             Self::NotOwner => "not_owner",
-            Self::ResourceUnknown => "resource_unknown",
             Self::ConditionFailed => "condition_failed",
             Self::ScopeMissing => "scope_missing",
             Self::DefinitionChanged => "definition_changed",
@@ -235,7 +232,6 @@ impl Reason {
             Self::NotOwner => {
                 "The resource does not belong to the signed-in user. Retrying does not help."
             }
-            Self::ResourceUnknown => "The resource was not found. Check the id.",
             Self::ConditionFailed => {
                 "The arguments are outside what the policy allows for this tool. Retrying the same call does not help."
             }

@@ -5,9 +5,10 @@ mod compile;
 mod model;
 mod schema;
 mod selector;
+pub(crate) mod usage;
 
 pub use against::check_against;
 pub use compile::{Checked, check, load, parse, read};
 pub use model::*;
 pub use schema::schema;
-pub use selector::{At, Selector};
+pub use selector::{At, Branch, Selector, leading};

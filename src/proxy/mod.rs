@@ -11,6 +11,7 @@ mod headers;
 mod identify;
 mod keep_alive;
 mod passage;
+mod read;
 mod redeem;
 pub mod refuse;
 mod route;
@@ -37,6 +38,7 @@ use route::Routes;
 use sessions::Sessions;
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
+pub use read::{Readers, readers};
 pub use upstream::{Upstream, UpstreamError};
 
 use crate::guard::Guard;

@@ -82,6 +82,7 @@ fn line(
         verdict = verdict.label(),
         rule = finding.rule.as_str(),
         reason = settled.unwrap_or(finding).reason.as_str(),
+        detail = &*finding.detail,
         outcome = ruling.verdict.label(),
         ticket,
         "verdict"

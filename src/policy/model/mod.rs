@@ -4,6 +4,7 @@ mod allowed;
 mod conditions;
 mod egress;
 mod injection;
+mod lookup;
 mod ownership;
 mod recipients;
 mod ticket;
@@ -18,13 +19,14 @@ pub use allowed::{Allowed, lists, lookups};
 pub use conditions::Condition;
 pub use egress::EgressRule;
 pub use injection::{InjectionPolicy, Thresholds};
-pub use ownership::OwnershipRule;
+pub use lookup::{HttpLookup, Lookup, SqlLookup};
+pub use ownership::{OwnershipRule, Owners};
 pub use recipients::{RecipientKind, RecipientRule};
 pub use ticket::{Gate, TicketRule};
 
 use super::selector::Selector;
 use crate::layers::egress::Location;
-use crate::names::{ListName, LookupName, RouteName, RuleId, StoreName, ToolName};
+use crate::names::{ListName, LookupName, RouteName, RuleId, ToolName};
 use crate::verdict::{LayerId, Mode};
 
 /// SHA-256 of the policy file, lower-case hex. Every decision carries it.
@@ -119,15 +121,6 @@ pub struct List {
     pub email_domains: HashSet<String>,
     /// Account numbers without spaces, upper case.
     pub accounts: HashSet<String>,
-}
-
-/// A read-only SQL query with bound parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lookup {
-    /// Which database.
-    pub store: StoreName,
-    /// One SELECT; parameters `:principal`, `:tenant` and those that rules bind with `as`.
-    pub sql: String,
 }
 
 /// Which tools a rule is for.
