@@ -184,8 +184,14 @@ mod support {
             .map(|name| (name.to_owned(), format!("an example value of {name}")))
             .into();
         for (name, url) in [
-            ("BILLING_DB_URL", "postgresql://holdpoint:secret@db.example/billing"),
-            ("LEGACY_DB_URL", "mysql://holdpoint:secret@db.example/legacy"),
+            (
+                "BILLING_DB_URL",
+                "postgresql://holdpoint:secret@db.example/billing",
+            ),
+            (
+                "LEGACY_DB_URL",
+                "mysql://holdpoint:secret@db.example/legacy",
+            ),
         ] {
             environment.insert(name.to_owned(), url.to_owned());
         }

@@ -75,9 +75,8 @@ impl ReadyLookup {
                 )),
             );
         };
-        let unfit = |misfit: Misfit| {
-            Problem::new(format!("{rule}: {}", misfit.message)).help(misfit.help)
-        };
+        let unfit =
+            |misfit: Misfit| Problem::new(format!("{rule}: {}", misfit.message)).help(misfit.help);
         let asks = match lookup {
             Lookup::Sql(lookup) => {
                 let store = stores.sql.get(&lookup.store).ok_or_else(|| {
@@ -167,7 +166,9 @@ impl ReadyLookup {
             let (kind, text) = match value {
                 SqlValue::Integer(number) => ('i', number.to_string()),
                 SqlValue::Text(text) => ('t', text.clone()),
-                SqlValue::Null | SqlValue::Real(_) | SqlValue::Blob(_) => ('o', format!("{value:?}")),
+                SqlValue::Null | SqlValue::Real(_) | SqlValue::Blob(_) => {
+                    ('o', format!("{value:?}"))
+                }
             };
             let _ = write!(key, "\0{name}\0{kind}{}\0{text}", text.len());
         }
@@ -263,11 +264,7 @@ fn filled(path: &str, params: &Binds) -> Option<String> {
     Some(filled)
 }
 
-fn read_document(
-    lookup: &HttpLookup,
-    document: &Value,
-    binds: &Binds,
-) -> Result<Answer, String> {
+fn read_document(lookup: &HttpLookup, document: &Value, binds: &Binds) -> Result<Answer, String> {
     let scalar = |value: Option<&Value>| match value {
         None | Some(Value::Null) => Some(SqlValue::Null),
         Some(Value::String(text)) => Some(SqlValue::Text(text.clone())),
@@ -312,9 +309,14 @@ mod tests {
         let fill = |value: SqlValue| filled("/orders/{id}/x", &vec![("id".to_owned(), value)]);
         let text = |text: &str| fill(SqlValue::Text(text.to_owned()));
         assert_eq!(text("o-1~.a_b").unwrap(), "/orders/o-1~.a_b/x");
-        assert_eq!(text("#W 1?x;y=ü").unwrap(), "/orders/%23W%201%3Fx%3By%3D%C3%BC/x");
+        assert_eq!(
+            text("#W 1?x;y=ü").unwrap(),
+            "/orders/%23W%201%3Fx%3By%3D%C3%BC/x"
+        );
         assert_eq!(fill(SqlValue::Integer(-7)).unwrap(), "/orders/-7/x");
-        for bad in ["", ".", "..", "...", "a/b", "..\\b", "%2e%2e", "a\0", "a\nb"] {
+        for bad in [
+            "", ".", "..", "...", "a/b", "..\\b", "%2e%2e", "a\0", "a\nb",
+        ] {
             assert_eq!(text(bad), None, "{bad:?}");
         }
         assert_eq!(fill(SqlValue::Null), None);

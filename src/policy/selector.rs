@@ -353,7 +353,12 @@ mod tests {
         );
         assert_eq!(
             ends("/of/*/id", &value),
-            ["/of/0/id = 1", "/of/1 lacks it", "/of/2 is another", "/of/3 lacks it"]
+            [
+                "/of/0/id = 1",
+                "/of/1 lacks it",
+                "/of/2 is another",
+                "/of/3 lacks it"
+            ]
         );
         assert_eq!(ends("/one", &value), ["/one = \"b\""]);
         assert_eq!(ends("/one/*", &value), ["/one is another"]);

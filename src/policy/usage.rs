@@ -48,9 +48,8 @@ pub(crate) fn path_parameters(path: &str) -> Vec<String> {
 
 /// `binds` are the parameters that arguments fill; each must be asked for, and nothing else but what is always bound.
 pub(crate) fn parameters_fit(name: &str, asked: &[String], binds: &[&str]) -> Result<(), Misfit> {
-    let known = |name: &&String| {
-        ALWAYS_BOUND.contains(&name.as_str()) || binds.contains(&name.as_str())
-    };
+    let known =
+        |name: &&String| ALWAYS_BOUND.contains(&name.as_str()) || binds.contains(&name.as_str());
     if let Some(unbound) = asked.iter().find(|name| !known(name)) {
         let help = if binds.is_empty() {
             "a look-up of allowed values knows `:principal` and `:tenant` only".to_owned()
@@ -62,7 +61,10 @@ pub(crate) fn parameters_fit(name: &str, asked: &[String], binds: &[&str]) -> Re
             help,
         ));
     }
-    if let Some(vain) = binds.iter().find(|bind| !asked.iter().any(|name| name == *bind)) {
+    if let Some(vain) = binds
+        .iter()
+        .find(|bind| !asked.iter().any(|name| name == *bind))
+    {
         return Err(Misfit {
             vain: Some((*vain).to_owned()),
             message: format!("the look-up `{name}` does not ask for `:{vain}`"),
@@ -108,7 +110,9 @@ pub(crate) fn owner_fits(
         };
         if returns_itself(sql, bind) {
             return Err(misfit(
-                format!("the look-up `{name}` returns `:{bind}` itself as `{bind}`, which proves nothing"),
+                format!(
+                    "the look-up `{name}` returns `:{bind}` itself as `{bind}`, which proves nothing"
+                ),
                 format!("return the column that it is compared with, such as `id AS {bind}`"),
             ));
         }
@@ -126,7 +130,9 @@ pub(crate) fn owner_fits(
         if !known(column) {
             return Err(misfit(
                 format!("the look-up `{name}` returns a column `{column}` that nobody reads"),
-                format!("leave it out, or name it `{OWNER}`, `{TENANT}` or as the parameter it answers"),
+                format!(
+                    "leave it out, or name it `{OWNER}`, `{TENANT}` or as the parameter it answers"
+                ),
             ));
         }
         if seen.contains(&column) {
@@ -211,7 +217,10 @@ mod tests {
             ("SELECT owner, :id id FROM t WHERE id = :id", true),
             ("SELECT owner, :id::text AS \"id\" FROM t", true),
             ("SELECT owner, id FROM t WHERE id = :id", false),
-            ("SELECT owner, number AS id FROM t WHERE number = :id", false),
+            (
+                "SELECT owner, number AS id FROM t WHERE number = :id",
+                false,
+            ),
         ] {
             assert_eq!(returns_itself(sql, "id"), itself, "{sql}");
         }

@@ -34,11 +34,11 @@ use gate::Gate;
 pub(crate) use gate::read;
 use headers::Forwarding;
 use http_body_util::{BodyExt, Full};
+pub use read::{Readers, readers};
 use route::Routes;
 use sessions::Sessions;
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
-pub use read::{Readers, readers};
 pub use upstream::{Upstream, UpstreamError};
 
 use crate::guard::Guard;

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, join_all};
-use holdpoint::store::sql::{Limits, ReadOnlySql, Rows, ServerTls, SqlError, SqlValue, mysql, postgres, sqlite};
+use holdpoint::store::sql::{
+    Limits, ReadOnlySql, Rows, ServerTls, SqlError, SqlValue, mysql, postgres, sqlite,
+};
 
 use crate::servers::{Server, wanted};
 
@@ -21,8 +23,14 @@ fn text(value: &str) -> SqlValue {
     SqlValue::Text(value.to_owned())
 }
 
-async fn ask(database: &dyn ReadOnlySql, sql: &str, values: &[(&str, SqlValue)]) -> Result<Rows, SqlError> {
-    let values = values.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+async fn ask(
+    database: &dyn ReadOnlySql,
+    sql: &str,
+    values: &[(&str, SqlValue)],
+) -> Result<Rows, SqlError> {
+    let values = values
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), value.clone()));
     database.query(sql, values.collect()).await
 }
 
@@ -41,30 +49,59 @@ async fn conforms(kind: Kind<'_>) {
     assert_eq!(described.parameters, ["tenant", "id"]);
 
     // Values by name, each type exactly.
-    let rows = ask(database, owner, &[("unused", SqlValue::Null), ("order_id", text("o-2"))]).await.unwrap();
+    let rows = ask(
+        database,
+        owner,
+        &[("unused", SqlValue::Null), ("order_id", text("o-2"))],
+    )
+    .await
+    .unwrap();
     assert_eq!(rows.columns, ["owner", "order_id", "number", "tenant"]);
-    assert_eq!(rows.rows, [[text("bob"), text("o-2"), SqlValue::Integer(2), text("acme")]]);
-    let null = ask(database, owner, &[("order_id", text("o-3"))]).await.unwrap();
+    assert_eq!(
+        rows.rows,
+        [[text("bob"), text("o-2"), SqlValue::Integer(2), text("acme")]]
+    );
+    let null = ask(database, owner, &[("order_id", text("o-3"))])
+        .await
+        .unwrap();
     assert_eq!(null.rows[0][0], SqlValue::Null);
     let by_number = "SELECT owner FROM orders WHERE number = :number";
     for value in [SqlValue::Integer(1), text("1")] {
-        let rows = ask(database, by_number, &[("number", value)]).await.unwrap();
+        let rows = ask(database, by_number, &[("number", value)])
+            .await
+            .unwrap();
         assert_eq!(rows.rows, [[text("ann")]]);
     }
     for value in [SqlValue::Integer(i64::MAX), SqlValue::Null, text("ann")] {
-        let rows = ask(database, by_number, &[("number", value)]).await.unwrap();
+        let rows = ask(database, by_number, &[("number", value)])
+            .await
+            .unwrap();
         assert_eq!(rows.rows.len(), 0);
     }
 
     // A value is never SQL, and a colon in a string is no parameter.
-    let quoted = ask(database, owner, &[("order_id", text("O'Brien"))]).await.unwrap();
+    let quoted = ask(database, owner, &[("order_id", text("O'Brien"))])
+        .await
+        .unwrap();
     assert_eq!(quoted.rows[0][0], text("cy"));
-    for hostile in ["o-1' OR '1'='1", "o-1'; DROP TABLE orders; --", "o-1\\", "\u{1f980}", "%", "", ":order_id"] {
-        let rows = ask(database, owner, &[("order_id", text(hostile))]).await.unwrap();
+    for hostile in [
+        "o-1' OR '1'='1",
+        "o-1'; DROP TABLE orders; --",
+        "o-1\\",
+        "\u{1f980}",
+        "%",
+        "",
+        ":order_id",
+    ] {
+        let rows = ask(database, owner, &[("order_id", text(hostile))])
+            .await
+            .unwrap();
         assert_eq!(rows.rows.len(), 0, "{hostile}");
     }
     let literal = "SELECT ':no', 'it''s :no' /* :no */ -- :no\n FROM orders WHERE id = :id";
-    let rows = ask(database, literal, &[("id", text("o-1"))]).await.unwrap();
+    let rows = ask(database, literal, &[("id", text("o-1"))])
+        .await
+        .unwrap();
     assert_eq!(rows.rows, [[text(":no"), text("it's :no")]]);
 
     // What is not one query that can run is found at load, and never carried out.
@@ -82,35 +119,53 @@ async fn conforms(kind: Kind<'_>) {
         "SELECT owner FROM",
     ] {
         let error = database.check(bad).unwrap_err();
-        assert!(matches!(error, SqlError::Statement { .. }), "{bad}: {error}");
+        assert!(
+            matches!(error, SqlError::Statement { .. }),
+            "{bad}: {error}"
+        );
         assert!(ask(database, bad, &[]).await.is_err(), "{bad}");
     }
     let missing = ask(database, owner, &[]).await.unwrap_err();
     assert!(missing.to_string().contains(":order_id"), "{missing}");
     let count = "SELECT count(*) AS n FROM orders";
-    assert_eq!(ask(database, count, &[]).await.unwrap().rows, [[SqlValue::Integer(4)]]);
+    assert_eq!(
+        ask(database, count, &[]).await.unwrap().rows,
+        [[SqlValue::Integer(4)]]
+    );
 
     // What others have committed is seen.
     (kind.write)("UPDATE orders SET owner = 'dan' WHERE id = 'o-2'").await;
-    let rows = ask(database, owner, &[("order_id", text("o-2"))]).await.unwrap();
+    let rows = ask(database, owner, &[("order_id", text("o-2"))])
+        .await
+        .unwrap();
     assert_eq!(rows.rows[0][0], text("dan"));
 
     // Many at once, and limits.
     let value = [("id", text("o-1"))];
-    let all = join_all((0..40).map(|_| ask(database, "SELECT owner FROM orders WHERE id = :id", &value))).await;
-    assert!(all.into_iter().all(|rows| rows.unwrap().rows == [[text("ann")]]));
+    let all =
+        join_all((0..40).map(|_| ask(database, "SELECT owner FROM orders WHERE id = :id", &value)))
+            .await;
+    assert!(
+        all.into_iter()
+            .all(|rows| rows.unwrap().rows == [[text("ann")]])
+    );
     let tight = (kind.open)(Limits {
         time: Duration::from_millis(700),
         rows: 3,
         bytes: 100,
     });
-    for (sql, words) in [(kind.slow, "no answer within 700ms"), (kind.many, "more than 3 rows")] {
+    for (sql, words) in [
+        (kind.slow, "no answer within 700ms"),
+        (kind.many, "more than 3 rows"),
+    ] {
         let error = ask(&*tight, sql, &[]).await.unwrap_err().to_string();
         assert!(error.contains(words) || error.contains("57014"), "{error}");
     }
     // Nothing of it stays behind.
     for _ in 0..6 {
-        let rows = ask(&*tight, "SELECT owner FROM orders WHERE id = :id", &value).await.unwrap();
+        let rows = ask(&*tight, "SELECT owner FROM orders WHERE id = :id", &value)
+            .await
+            .unwrap();
         assert_eq!(rows.rows.len(), 1);
     }
 }

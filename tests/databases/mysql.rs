@@ -7,7 +7,12 @@ use holdpoint::store::sql::{Limits, ReadOnlySql, ServerTls, SqlError, SqlValue, 
 use crate::servers::{Server, certificates, wanted};
 
 fn open(server: &Server, user: &str) -> Result<Arc<dyn ReadOnlySql>, SqlError> {
-    mysql::open(&server.url(user), &ServerTls::Off, "shop", Limits::default())
+    mysql::open(
+        &server.url(user),
+        &ServerTls::Off,
+        "shop",
+        Limits::default(),
+    )
 }
 
 async fn rows(database: &dyn ReadOnlySql, sql: &str, id: &str) -> Vec<Vec<SqlValue>> {
@@ -25,14 +30,30 @@ async fn an_account_that_can_write_is_refused_and_nothing_is_left_behind() {
         .admin("CREATE TABLE shop.more (x int); CREATE ROLE writers; GRANT INSERT ON shop.more TO writers")
         .await;
     for (name, grant, words) in [
-        ("allowed", "GRANT ALL ON shop.* TO allowed@'%'", "ALL PRIVILEGES"),
-        ("inserts", "GRANT INSERT ON shop.more TO inserts@'%'", "INSERT"),
-        ("columns", "GRANT UPDATE (owner) ON shop.orders TO columns@'%'", "UPDATE"),
+        (
+            "allowed",
+            "GRANT ALL ON shop.* TO allowed@'%'",
+            "ALL PRIVILEGES",
+        ),
+        (
+            "inserts",
+            "GRANT INSERT ON shop.more TO inserts@'%'",
+            "INSERT",
+        ),
+        (
+            "columns",
+            "GRANT UPDATE (owner) ON shop.orders TO columns@'%'",
+            "UPDATE",
+        ),
         ("drops", "GRANT DROP ON shop.* TO drops@'%'", "DROP"),
         ("makes", "GRANT CREATE ON shop.* TO makes@'%'", "CREATE"),
         ("files", "GRANT FILE ON *.* TO files@'%'", "FILE"),
         ("runs", "GRANT EXECUTE ON shop.* TO runs@'%'", "EXECUTE"),
-        ("gives", "GRANT SELECT ON shop.* TO gives@'%' WITH GRANT OPTION", "GRANT OPTION"),
+        (
+            "gives",
+            "GRANT SELECT ON shop.* TO gives@'%' WITH GRANT OPTION",
+            "GRANT OPTION",
+        ),
         ("becomes", "GRANT writers TO becomes@'%'", "role"),
     ] {
         let make = format!(
@@ -42,14 +63,20 @@ async fn an_account_that_can_write_is_refused_and_nothing_is_left_behind() {
         let Err(error) = open(&server, name) else {
             panic!("{name} was taken");
         };
-        assert!(matches!(error, SqlError::Writable { .. }), "{name}: {error}");
+        assert!(
+            matches!(error, SqlError::Writable { .. }),
+            "{name}: {error}"
+        );
         assert!(error.to_string().contains(words), "{name}: {error}");
         assert!(!error.to_string().contains("ss:word"), "{error}");
     }
     let reader = open(&server, "reader").unwrap();
     let left = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'shop' AND table_name <> :id ORDER BY 1";
     let tables = rows(&*reader, left, "x").await;
-    assert_eq!(tables, [["more"], ["orders"]].map(|row| row.map(|name| SqlValue::Text(name.to_owned())).to_vec()));
+    assert_eq!(
+        tables,
+        [["more"], ["orders"]].map(|row| row.map(|name| SqlValue::Text(name.to_owned())).to_vec())
+    );
 
     server.admin("CREATE USER blind@'%' IDENTIFIED BY 'p@ss:word'; GRANT SELECT ON mysql.proc TO blind@'%'; GRANT SELECT ON shop.* TO blind@'%'; REVOKE SELECT ON shop.* FROM blind@'%'").await;
     assert!(open(&server, "blind").is_err());
@@ -77,20 +104,35 @@ async fn what_the_collation_takes_for_equal_is_told_as_it_stands() {
         ("i", "10", Some(SqlValue::Integer(10))),
         ("i", "1e1", Some(SqlValue::Integer(10))),
         ("i", "10x", Some(SqlValue::Integer(10))),
-        ("u", "18446744073709551615", Some(text("18446744073709551615"))),
+        (
+            "u",
+            "18446744073709551615",
+            Some(text("18446744073709551615")),
+        ),
         ("n", "12.5", Some(text("12.50"))),
     ] {
-        let found = rows(&*reader, &format!("SELECT {column} FROM kinds WHERE {column} = :id"), asked).await;
+        let found = rows(
+            &*reader,
+            &format!("SELECT {column} FROM kinds WHERE {column} = :id"),
+            asked,
+        )
+        .await;
         let expected: Vec<_> = said.into_iter().map(|said| vec![said]).collect();
         assert_eq!(found, expected, "{column} = {asked}");
     }
     // Bound as text: a number is not compared with the text `10x` as a number.
-    server.admin("INSERT INTO shop.kinds (v) VALUES ('7x')").await;
+    server
+        .admin("INSERT INTO shop.kinds (v) VALUES ('7x')")
+        .await;
     let number = vec![("id".to_owned(), SqlValue::Integer(7))];
-    let found = reader.query("SELECT v FROM kinds WHERE v = :id", number).await;
+    let found = reader
+        .query("SELECT v FROM kinds WHERE v = :id", number)
+        .await;
     assert_eq!(found.unwrap().rows.len(), 0);
     for column in ["b", "f", "d"] {
-        let error = reader.check(&format!("SELECT {column} FROM kinds")).unwrap_err();
+        let error = reader
+            .check(&format!("SELECT {column} FROM kinds"))
+            .unwrap_err();
         assert!(error.to_string().contains("cast it"), "{column}: {error}");
     }
 }
@@ -101,9 +143,13 @@ async fn a_table_that_may_not_be_read_is_found_at_load() {
         return;
     }
     let server = Server::mysql().await;
-    server.admin("CREATE DATABASE hidden; CREATE TABLE hidden.t (id int)").await;
+    server
+        .admin("CREATE DATABASE hidden; CREATE TABLE hidden.t (id int)")
+        .await;
     let reader = open(&server, "reader").unwrap();
-    let error = reader.check("SELECT id FROM hidden.t WHERE id = :id").unwrap_err();
+    let error = reader
+        .check("SELECT id FROM hidden.t WHERE id = :id")
+        .unwrap_err();
     assert!(error.to_string().contains("denied"), "{error}");
 }
 
@@ -128,7 +174,11 @@ async fn tls_needs_the_right_authority_and_name() {
         // The certificate has another name.
         ("127.0.0.1", &ours, ""),
         // What the URL says of TLS does not count.
-        ("localhost", &others, "?require_ssl=true&verify_ca=false&verify_identity=false"),
+        (
+            "localhost",
+            &others,
+            "?require_ssl=true&verify_ca=false&verify_identity=false",
+        ),
     ] {
         let Err(error) = open(host, tls, more) else {
             panic!("{host} {tls:?} was taken");

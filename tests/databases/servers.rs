@@ -73,7 +73,7 @@ pub fn certificates(folder: &Path) {
 /// A running server. Ends with the value.
 pub struct Server {
     child: Option<Child>,
-    start: Box<dyn Fn() -> Child>,
+    start: Box<dyn Fn() -> Child + Send + Sync>,
     scheme: &'static str,
     database: &'static str,
     pub port: u16,
@@ -89,13 +89,27 @@ impl Server {
         fs::write(&secret, PASSWORD_PLAIN).unwrap();
         own(folder.path());
         let made = unprivileged(&program(&["initdb"]))
-            .args(["-U", "admin", "-A", "scram-sha-256", "--no-sync", "-E", "UTF8", "--locale=C", "--pwfile"])
+            .args([
+                "-U",
+                "admin",
+                "-A",
+                "scram-sha-256",
+                "--no-sync",
+                "-E",
+                "UTF8",
+                "--locale=C",
+                "--pwfile",
+            ])
             .arg(&secret)
             .arg("-D")
             .arg(&data)
             .output()
             .unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        assert!(
+            made.status.success(),
+            "{}",
+            String::from_utf8_lossy(&made.stderr)
+        );
         let port = free_port();
         let binary = program(&["postgres"]);
         let (home, certificates) = (data.clone(), folder.path().to_owned());
@@ -107,7 +121,10 @@ impl Server {
                 format!("unix_socket_directories={}", home.display()),
                 "fsync=off".to_owned(),
                 "ssl=on".to_owned(),
-                format!("ssl_cert_file={}", certificates.join("server.pem").display()),
+                format!(
+                    "ssl_cert_file={}",
+                    certificates.join("server.pem").display()
+                ),
                 format!("ssl_key_file={}", certificates.join("server.key").display()),
             ] {
                 command.args(["-c", &setting]);
@@ -148,11 +165,19 @@ impl Server {
         .unwrap();
         own(folder.path());
         let made = unprivileged(&program(&["mariadb-install-db", "mysql_install_db"]))
-            .args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"])
+            .args([
+                "--no-defaults",
+                "--auth-root-authentication-method=normal",
+                "--skip-test-db",
+            ])
             .arg(format!("--datadir={}", data.display()))
             .output()
             .unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stdout));
+        assert!(
+            made.status.success(),
+            "{}",
+            String::from_utf8_lossy(&made.stdout)
+        );
         let port = free_port();
         let binary = program(&["mariadbd", "mysqld"]);
         let base = folder.path().to_owned();
@@ -165,7 +190,11 @@ impl Server {
                 .arg(format!("--init-file={}", init.display()))
                 .arg(format!("--ssl-cert={}", base.join("server.pem").display()))
                 .arg(format!("--ssl-key={}", base.join("server.key").display()))
-                .args(["--bind-address=127.0.0.1", "--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=16M"])
+                .args([
+                    "--bind-address=127.0.0.1",
+                    "--innodb-flush-log-at-trx-commit=0",
+                    "--innodb-buffer-pool-size=16M",
+                ])
                 .arg(format!("--port={port}"))
                 .spawn()
                 .unwrap()
@@ -202,7 +231,9 @@ impl Server {
 
     /// Runs statements as the administrator.
     pub async fn admin(&self, sql: &str) {
-        self.tried(sql).await.unwrap_or_else(|error| panic!("{error}: {sql}"));
+        self.tried(sql)
+            .await
+            .unwrap_or_else(|error| panic!("{error}: {sql}"));
     }
 
     async fn tried(&self, sql: &str) -> Result<(), String> {
@@ -235,13 +266,20 @@ impl Server {
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        panic!("the server does not start: {:?}", self.tried("SELECT 1").await);
+        panic!(
+            "the server does not start: {:?}",
+            self.tried("SELECT 1").await
+        );
     }
 
     pub fn stop(&mut self) {
         if let Some(mut child) = self.child.take() {
             // PostgreSQL's fast shutdown, and an end for the other.
-            let signal = if self.scheme == "mysql" { Signal::TERM } else { Signal::INT };
+            let signal = if self.scheme == "mysql" {
+                Signal::TERM
+            } else {
+                Signal::INT
+            };
             kill_process(Pid::from_child(&child), signal).unwrap();
             child.wait().unwrap();
         }

@@ -11,7 +11,8 @@ use holdpoint::store::sql::{Described, ReadOnlySql, Rows, SqlError, SqlValue, sq
 use holdpoint::verdict::{LayerId, Verdict};
 
 use crate::support::{
-    argument, arguments, call_verdict, exchange, guard, lookup, outcome, policy, problem, shop, tool,
+    argument, arguments, call_verdict, exchange, guard, lookup, outcome, policy, problem, shop,
+    tool,
 };
 
 fn with(resource: &str, sql: &str) -> Policy {
@@ -28,7 +29,8 @@ fn with(resource: &str, sql: &str) -> Policy {
     policy
 }
 
-const BY_ID: &str = "SELECT owner, id AS order_id FROM orders WHERE id = :order_id AND tenant = :tenant";
+const BY_ID: &str =
+    "SELECT owner, id AS order_id FROM orders WHERE id = :order_id AND tenant = :tenant";
 const BY_NUMBER: &str =
     "SELECT owner, number AS order_id FROM orders WHERE number = :order_id AND tenant = :tenant";
 
@@ -47,11 +49,7 @@ async fn only_the_owner_passes() {
         (r#"{"order_id": "o-4"}"#, "ann", "deny not_owner"),
         // Another tenant's row.
         (r#"{"order_id": "o-5"}"#, "ann", "deny not_owner"),
-        (
-            r#"{"order_id": "o-1' OR '1'='1"}"#,
-            "ann",
-            "deny not_owner",
-        ),
+        (r#"{"order_id": "o-1' OR '1'='1"}"#, "ann", "deny not_owner"),
         (r#"{"order_id": null}"#, "ann", "deny not_owner"),
         (r#"{"order_id": ["o-1"]}"#, "ann", "deny not_owner"),
         (r#"{"order_id": true}"#, "ann", "deny not_owner"),
@@ -94,11 +92,7 @@ async fn every_selected_id_must_pass_and_integers_are_exact() {
             "deny not_owner",
             "/orders/0/number",
         ),
-        (
-            r#"{"orders": []}"#,
-            "deny not_owner",
-            "/orders",
-        ),
+        (r#"{"orders": []}"#, "deny not_owner", "/orders"),
     ] {
         let (verdict, _) = call_verdict(&guard, "refund", args, "ann").await;
         assert_eq!(outcome(&verdict), expected, "{args}");
@@ -187,10 +181,22 @@ fn a_look_up_that_cannot_tell_owners_apart_is_a_problem_at_start() {
     let (message, _) = problem(guard(policy, LayerId::Ownership, stores.clone()));
     assert!(message.contains("does not ask for `:item_id`"), "{message}");
     for (sql, words) in [
-        ("SELECT owner FROM orders WHERE id = :order_id", "no column `order_id`"),
-        ("SELECT id AS order_id FROM orders WHERE id = :order_id", "no column `owner`"),
-        ("SELECT owner, :order_id AS order_id FROM orders WHERE id = :order_id", "itself"),
-        ("SELECT owner, id AS order_id, number FROM orders WHERE id = :order_id", "`number`"),
+        (
+            "SELECT owner FROM orders WHERE id = :order_id",
+            "no column `order_id`",
+        ),
+        (
+            "SELECT id AS order_id FROM orders WHERE id = :order_id",
+            "no column `owner`",
+        ),
+        (
+            "SELECT owner, :order_id AS order_id FROM orders WHERE id = :order_id",
+            "itself",
+        ),
+        (
+            "SELECT owner, id AS order_id, number FROM orders WHERE id = :order_id",
+            "`number`",
+        ),
     ] {
         let (message, _) = start(sql);
         assert!(message.contains(words), "{message}");
@@ -322,19 +328,51 @@ async fn items_belong_to_the_order_that_the_call_names() {
     verdicts(
         vec![items],
         &[
-            (r#"{"order_id": "o-1", "item_ids": ["i-1", "i-2"]}"#, "allow", ""),
+            (
+                r#"{"order_id": "o-1", "item_ids": ["i-1", "i-2"]}"#,
+                "allow",
+                "",
+            ),
             // Of an order of somebody else, and of another of Ann's own orders.
-            (r#"{"order_id": "o-1", "item_ids": ["i-1", "i-3"]}"#, deny, "/item_ids/1"),
-            (r#"{"order_id": "o-3", "item_ids": ["i-2"]}"#, deny, "/item_ids/0"),
-            (r#"{"order_id": "o-2", "item_ids": ["i-3"]}"#, deny, "/item_ids/0"),
+            (
+                r#"{"order_id": "o-1", "item_ids": ["i-1", "i-3"]}"#,
+                deny,
+                "/item_ids/1",
+            ),
+            (
+                r#"{"order_id": "o-3", "item_ids": ["i-2"]}"#,
+                deny,
+                "/item_ids/0",
+            ),
+            (
+                r#"{"order_id": "o-2", "item_ids": ["i-3"]}"#,
+                deny,
+                "/item_ids/0",
+            ),
             (r#"{"order_id": "o-1", "item_ids": []}"#, deny, "/item_ids"),
-            (r#"{"order_id": "o-1", "item_ids": "i-1"}"#, deny, "/item_ids"),
-            (r#"{"order_id": "o-1", "item_ids": [["i-1"]]}"#, deny, "/item_ids/0"),
+            (
+                r#"{"order_id": "o-1", "item_ids": "i-1"}"#,
+                deny,
+                "/item_ids",
+            ),
+            (
+                r#"{"order_id": "o-1", "item_ids": [["i-1"]]}"#,
+                deny,
+                "/item_ids/0",
+            ),
             (r#"{"order_id": "o-1"}"#, deny, "/item_ids/*"),
             (r#"{"item_ids": ["i-1"]}"#, deny, "/order_id"),
             // Said twice, in two spellings: both must hold.
-            (r#"{"order_id": "o-1", "Order_Id": "o-2", "item_ids": ["i-1"]}"#, deny, "/item_ids/0"),
-            (r#"{"order_id": "o-1", "item_ids": ["i-1"], "ITEM_IDS": ["i-3"]}"#, deny, "/ITEM_IDS/0"),
+            (
+                r#"{"order_id": "o-1", "Order_Id": "o-2", "item_ids": ["i-1"]}"#,
+                deny,
+                "/item_ids/0",
+            ),
+            (
+                r#"{"order_id": "o-1", "item_ids": ["i-1"], "ITEM_IDS": ["i-3"]}"#,
+                deny,
+                "/ITEM_IDS/0",
+            ),
         ],
     )
     .await;
@@ -343,7 +381,10 @@ async fn items_belong_to_the_order_that_the_call_names() {
 #[tokio::test]
 async fn parts_of_a_list_belong_to_their_own_element() {
     let mut items = rule("/orders/*/items/*/id", "item_id", "item_owner");
-    items.with = vec![("order_id".to_owned(), Selector::parse("/orders/*/order_id").unwrap())];
+    items.with = vec![(
+        "order_id".to_owned(),
+        Selector::parse("/orders/*/order_id").unwrap(),
+    )];
     let deny = "deny not_owner";
     verdicts(
         vec![items],
@@ -387,17 +428,49 @@ async fn an_optional_resource_may_be_absent_and_not_malformed() {
     several.optional = true;
     let deny = "deny not_owner";
     verdicts(
-        vec![rule("/order_id", "order_id", "order_owner"), payment, several],
+        vec![
+            rule("/order_id", "order_id", "order_owner"),
+            payment,
+            several,
+        ],
         &[
-            (r#"{"order_id": "o-1", "payment_id": "p-1", "more": ["p-1"]}"#, "allow", ""),
+            (
+                r#"{"order_id": "o-1", "payment_id": "p-1", "more": ["p-1"]}"#,
+                "allow",
+                "",
+            ),
             (r#"{"order_id": "o-1"}"#, "allow", ""),
-            (r#"{"order_id": "o-1", "payment_id": null, "more": []}"#, "allow", ""),
-            (r#"{"order_id": "o-1", "payment_id": "p-2"}"#, deny, "/payment_id"),
-            (r#"{"order_id": "o-1", "payment_id": ""}"#, deny, "/payment_id"),
-            (r#"{"order_id": "o-1", "payment_id": false}"#, deny, "/payment_id"),
-            (r#"{"order_id": "o-1", "payment_id": ["p-2"]}"#, deny, "/payment_id"),
+            (
+                r#"{"order_id": "o-1", "payment_id": null, "more": []}"#,
+                "allow",
+                "",
+            ),
+            (
+                r#"{"order_id": "o-1", "payment_id": "p-2"}"#,
+                deny,
+                "/payment_id",
+            ),
+            (
+                r#"{"order_id": "o-1", "payment_id": ""}"#,
+                deny,
+                "/payment_id",
+            ),
+            (
+                r#"{"order_id": "o-1", "payment_id": false}"#,
+                deny,
+                "/payment_id",
+            ),
+            (
+                r#"{"order_id": "o-1", "payment_id": ["p-2"]}"#,
+                deny,
+                "/payment_id",
+            ),
             (r#"{"order_id": "o-1", "more": "p-2"}"#, deny, "/more"),
-            (r#"{"order_id": "o-1", "more": {"0": "p-2"}}"#, deny, "/more/0"),
+            (
+                r#"{"order_id": "o-1", "more": {"0": "p-2"}}"#,
+                deny,
+                "/more/0",
+            ),
             // Another tenant's, by the look-up's own column.
             (r#"{"order_id": "o-4"}"#, deny, "/order_id"),
             ("{}", deny, "/order_id"),
@@ -492,13 +565,25 @@ async fn a_question_is_asked_once_per_message() {
     };
     let own = r#"{"order_id": "o-1", "orders": ["o-3", "o-1", "o-3"]}"#;
     let mut message = exchange(call(own).item, "ann");
-    message.items = vec![call(own), call(own), call(r#"{"order_id": "o-3", "orders": ["o-2"]}"#)];
+    message.items = vec![
+        call(own),
+        call(own),
+        call(r#"{"order_id": "o-3", "orders": ["o-2"]}"#),
+    ];
     let decided = async || {
         let decision = guard.decide(&message).await.unwrap();
-        let verdicts = decision.rulings.into_iter().map(|ruling| outcome(&ruling.verdict));
-        (verdicts.collect::<Vec<_>>(), counted.asked.swap(0, Ordering::SeqCst))
+        let verdicts = decision
+            .rulings
+            .into_iter()
+            .map(|ruling| outcome(&ruling.verdict));
+        (
+            verdicts.collect::<Vec<_>>(),
+            counted.asked.swap(0, Ordering::SeqCst),
+        )
     };
-    let said = ["allow", "allow", "deny not_owner"].map(str::to_owned).to_vec();
+    let said = ["allow", "allow", "deny not_owner"]
+        .map(str::to_owned)
+        .to_vec();
     assert_eq!(decided().await, (said.clone(), 3));
     rusqlite::Connection::open(&path)
         .unwrap()

@@ -73,7 +73,10 @@ fn path(field: &Field<'_>) -> Option<String> {
     });
     names.sort_unstable();
     let once = names.windows(2).all(|pair| pair.first() != pair.last());
-    let steps = text.split('/').skip(1).all(|step| !matches!(step, "." | ".."));
+    let steps = text
+        .split('/')
+        .skip(1)
+        .all(|step| !matches!(step, "." | ".."));
     if text.starts_with('/')
         && !text.contains("//")
         && text.chars().all(plain)

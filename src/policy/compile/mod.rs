@@ -82,7 +82,9 @@ fn policy(root: &Field<'_>, hash: PolicyHash) -> Option<Policy> {
     let name = fields.required("name").and_then(|f| f.text());
     let modes = fields.required("layers").and_then(|f| layers(&f));
     let lists = fields.optional("lists").map(|field| lists::lists(&field));
-    let lookups = fields.optional("lookups").map(|field| lookups::lookups(&field));
+    let lookups = fields
+        .optional("lookups")
+        .map(|field| lookups::lookups(&field));
     let (lists, lookups) = (lists.unwrap_or_default(), lookups.unwrap_or_default());
     let names = tools::Names {
         lists: &lists,

@@ -20,7 +20,7 @@ pub use conditions::Condition;
 pub use egress::EgressRule;
 pub use injection::{InjectionPolicy, Thresholds};
 pub use lookup::{HttpLookup, Lookup, SqlLookup};
-pub use ownership::{OwnershipRule, Owners};
+pub use ownership::{Owners, OwnershipRule};
 pub use recipients::{RecipientKind, RecipientRule};
 pub use ticket::{Gate, TicketRule};
 

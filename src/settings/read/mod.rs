@@ -15,9 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use self::secrets::Secrets;
-use super::{
-    Limits, Route, RouteProtocol, SessionSource, Settings, TicketSettings, Timeouts,
-};
+use super::{Limits, Route, RouteProtocol, SessionSource, Settings, TicketSettings, Timeouts};
 use crate::guard::Venues;
 use crate::policy;
 use crate::source::{self, Field, Problems, Reader, Spot, Tree};

@@ -37,7 +37,9 @@ impl Reading<'_> {
         let mut whole = true;
         for (key, value) in field.entries()? {
             let name = key_name(&key);
-            let store = value.map().and_then(|mut fields| self.store(&value, &mut fields));
+            let store = value
+                .map()
+                .and_then(|mut fields| self.store(&value, &mut fields));
             match (name, store) {
                 (Some(name), Some(store)) => drop(stores.insert(name.into(), store)),
                 _ => whole = false,
@@ -100,6 +102,10 @@ impl Reading<'_> {
                 "write `tls: on`, or `tls: {ca: FILE}` for an authority of your own",
             );
         }
-        Some(if on { ServerTls::On(None) } else { ServerTls::Off })
+        Some(if on {
+            ServerTls::On(None)
+        } else {
+            ServerTls::Off
+        })
     }
 }

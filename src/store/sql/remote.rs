@@ -199,9 +199,8 @@ impl<D: Driver> ReadOnlySql for Remote<D> {
             let values = values(&statement, &params)?;
             let shared = Arc::clone(&self.shared);
             let limit = shared.limits.time;
-            let asked = async move {
-                tokio::time::timeout(limit, shared.ask(&statement, &values)).await
-            };
+            let asked =
+                async move { tokio::time::timeout(limit, shared.ask(&statement, &values)).await };
             let failed = |cause: String| SqlError::Run { cause };
             let Some(runtime) = &self.runtime else {
                 return Err(failed("the store is closed".to_owned()));

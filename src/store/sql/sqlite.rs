@@ -15,8 +15,8 @@ use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Statement};
 use tokio::sync::Semaphore;
 
-pub use super::proof::prove_read_only;
 pub use super::Limits;
+pub use super::proof::prove_read_only;
 use super::{Described, ReadOnlySql, Rows, SqlError, SqlValue};
 
 /// Connections that one database keeps, and queries that run at once.

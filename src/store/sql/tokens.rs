@@ -154,7 +154,10 @@ impl Reader<'_> {
         let line = match self.rest.strip_prefix("--") {
             Some(_) if postgres => true,
             // To MySQL `a--1` is `a - -1`.
-            Some(after) => after.chars().next().is_none_or(|c| c.is_whitespace() || c.is_control()),
+            Some(after) => after
+                .chars()
+                .next()
+                .is_none_or(|c| c.is_whitespace() || c.is_control()),
             None => !postgres && self.rest.starts_with('#'),
         };
         if line {
@@ -168,7 +171,9 @@ impl Reader<'_> {
         }
         let runs = ["/*!", "/*M!", "/*+"];
         if !postgres && runs.iter().any(|start| self.rest.starts_with(start)) {
-            return Err(bad("a comment that the server runs (`/*!`, `/*+`) is not read here"));
+            return Err(bad(
+                "a comment that the server runs (`/*!`, `/*+`) is not read here",
+            ));
         }
         let mut depth = 0_usize;
         loop {
@@ -217,7 +222,9 @@ impl Reader<'_> {
     /// `$tag$..$tag$`, or a numbered placeholder, which is refused.
     fn dollar(&mut self) -> Result<(), SqlError> {
         let after = self.rest.get(1..).unwrap_or_default();
-        let length = after.find(|c: char| !in_name(c) || c == '$').unwrap_or(after.len());
+        let length = after
+            .find(|c: char| !in_name(c) || c == '$')
+            .unwrap_or(after.len());
         let (tag, closed) = (after.get(..length).unwrap_or_default(), after.get(length..));
         let named = tag.is_empty() || tag.starts_with(starts_name);
         if !named || !closed.is_some_and(|rest| rest.starts_with('$')) {
@@ -281,7 +288,10 @@ impl Reader<'_> {
             }
             self.first = Some(());
         }
-        if let Some(write) = WRITES.iter().find(|write| write.eq_ignore_ascii_case(&word)) {
+        if let Some(write) = WRITES
+            .iter()
+            .find(|write| write.eq_ignore_ascii_case(&word))
+        {
             return Err(bad(format!(
                 "it says {write}, and only a SELECT is allowed here; quote the name of a column that is called so"
             )));
@@ -324,7 +334,8 @@ mod tests {
 
     #[test]
     fn a_name_becomes_the_placeholder_of_the_server() {
-        let sql = "SELECT owner FROM orders WHERE id=:order_id AND (tenant = :tenant OR id = :order_id)";
+        let sql =
+            "SELECT owner FROM orders WHERE id=:order_id AND (tenant = :tenant OR id = :order_id)";
         let (sent, bound) = postgres(sql);
         assert_eq!(
             sent,
@@ -372,7 +383,10 @@ mod tests {
             ("DELETE FROM t", "not a SELECT"),
             ("SELECT 1; SELECT 2", "more than one"),
             ("SELECT 1;;", "more than one"),
-            ("WITH d AS (DELETE FROM t RETURNING x) SELECT x FROM d", "DELETE"),
+            (
+                "WITH d AS (DELETE FROM t RETURNING x) SELECT x FROM d",
+                "DELETE",
+            ),
             ("SELECT x INTO y FROM t", "INTO"),
             ("SELECT x FROM t FOR UPDATE", "UPDATE"),
             ("SELECT 'x", "does not end"),

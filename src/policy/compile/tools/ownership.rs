@@ -2,15 +2,13 @@
 
 use super::{Names, id, selector};
 use crate::policy::usage::ALWAYS_BOUND;
-use crate::policy::{OwnershipRule, Owners, Selector};
+use crate::policy::{Owners, OwnershipRule, Selector};
 use crate::source::{Field, Key};
 
 pub(super) fn ownership(field: &Field<'_>, names: &Names<'_>) -> Option<OwnershipRule> {
     let mut fields = field.map()?;
     let resource = fields.required("resource").and_then(|f| selector(&f));
-    let bind = fields
-        .required("as")
-        .and_then(|f| parameter(&f, f.text()?));
+    let bind = fields.required("as").and_then(|f| parameter(&f, f.text()?));
     let with = match fields.optional("with") {
         Some(field) => with(&field, bind.as_deref()),
         None => Some(Vec::new()),
@@ -53,7 +51,10 @@ fn with(field: &Field<'_>, bind: Option<&str>) -> Option<Vec<(String, Selector)>
         }
     }
     if whole && read.is_empty() {
-        field.error("`with` is empty", "bind a parameter, such as `order_id: /order_id`, or remove it");
+        field.error(
+            "`with` is empty",
+            "bind a parameter, such as `order_id: /order_id`, or remove it",
+        );
         return None;
     }
     whole.then_some(read)

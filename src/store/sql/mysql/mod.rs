@@ -124,7 +124,10 @@ impl Driver for MySql {
         values: &'c [SqlValue],
     ) -> BoxFuture<'c, Result<Rows, SqlError>> {
         Box::pin(async move {
-            let begun = connection.conn.query_drop("START TRANSACTION READ ONLY").await;
+            let begun = connection
+                .conn
+                .query_drop("START TRANSACTION READ ONLY")
+                .await;
             begun.map_err(|error| connection.fault(&error))?;
             let rows = connection.rows(statement, values, self.limits).await;
             let ended = connection.conn.query_drop("ROLLBACK").await;
@@ -201,7 +204,9 @@ impl Connection {
         };
         // SQLSTATE classes 42 (syntax or access rule) and 0A (not supported): the statement's own. Class 08 and the codes of a
         // server that stops or has killed the connection: it is gone.
-        if server.state.starts_with("08") || matches!(server.code, 1053 | 1077 | 1079 | 1927 | 3168 | 4031) {
+        if server.state.starts_with("08")
+            || matches!(server.code, 1053 | 1077 | 1079 | 1927 | 3168 | 4031)
+        {
             self.open = false;
         }
         if server.state.starts_with("42") || server.state.starts_with("0A") {
@@ -237,12 +242,19 @@ fn is_read(column: &Column) -> bool {
         MYSQL_TYPE_VARCHAR,
     };
     match column.column_type() {
-        MYSQL_TYPE_TINY | MYSQL_TYPE_SHORT | MYSQL_TYPE_INT24 | MYSQL_TYPE_LONG
-        | MYSQL_TYPE_LONGLONG | MYSQL_TYPE_NEWDECIMAL => true,
-        MYSQL_TYPE_STRING | MYSQL_TYPE_VAR_STRING | MYSQL_TYPE_VARCHAR | MYSQL_TYPE_TINY_BLOB
-        | MYSQL_TYPE_BLOB | MYSQL_TYPE_MEDIUM_BLOB | MYSQL_TYPE_LONG_BLOB => {
-            column.character_set() != BINARY
-        }
+        MYSQL_TYPE_TINY
+        | MYSQL_TYPE_SHORT
+        | MYSQL_TYPE_INT24
+        | MYSQL_TYPE_LONG
+        | MYSQL_TYPE_LONGLONG
+        | MYSQL_TYPE_NEWDECIMAL => true,
+        MYSQL_TYPE_STRING
+        | MYSQL_TYPE_VAR_STRING
+        | MYSQL_TYPE_VARCHAR
+        | MYSQL_TYPE_TINY_BLOB
+        | MYSQL_TYPE_BLOB
+        | MYSQL_TYPE_MEDIUM_BLOB
+        | MYSQL_TYPE_LONG_BLOB => column.character_set() != BINARY,
         _ => false,
     }
 }
@@ -277,7 +289,10 @@ fn said(error: &Error) -> String {
             if told.iter().any(|class| server.state.starts_with(class)) {
                 format!("{} ({})", server.message, server.code)
             } else {
-                format!("the server refuses it with {} ({})", server.code, server.state)
+                format!(
+                    "the server refuses it with {} ({})",
+                    server.code, server.state
+                )
             }
         }
         other => other.to_string(),

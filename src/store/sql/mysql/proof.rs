@@ -42,8 +42,14 @@ pub(super) async fn prove_read_only(conn: &mut Conn, database: &str) -> Result<(
         let [schema, table, column] = row.as_slice() else {
             continue;
         };
-        let (table, column) = (format!("{}.{}", quoted(schema), quoted(table)), quoted(column));
-        let gone = format!("{}.`holdpoint_write_probe_that_is_not_there`", quoted(schema));
+        let (table, column) = (
+            format!("{}.{}", quoted(schema), quoted(table)),
+            quoted(column),
+        );
+        let gone = format!(
+            "{}.`holdpoint_write_probe_that_is_not_there`",
+            quoted(schema)
+        );
         for attempt in [
             format!("INSERT INTO {table} SELECT * FROM {table} WHERE 1 = 0"),
             format!("UPDATE {table} SET {column} = {column} WHERE 1 = 0"),
@@ -159,15 +165,25 @@ mod tests {
         for (grant, more) in [
             ("GRANT ALL PRIVILEGES ON *.* TO `r`@`%`", "ALL PRIVILEGES"),
             ("GRANT SELECT, INSERT ON `shop`.* TO `r`@`%`", "INSERT"),
-            ("GRANT SELECT (`a`), UPDATE (`b`) ON `shop`.`t` TO `r`@`%`", "UPDATE"),
-            ("GRANT SELECT ON `shop`.* TO `r`@`%` WITH GRANT OPTION", "GRANT OPTION"),
+            (
+                "GRANT SELECT (`a`), UPDATE (`b`) ON `shop`.`t` TO `r`@`%`",
+                "UPDATE",
+            ),
+            (
+                "GRANT SELECT ON `shop`.* TO `r`@`%` WITH GRANT OPTION",
+                "GRANT OPTION",
+            ),
             ("GRANT FILE ON *.* TO `r`@`%`", "FILE"),
             ("GRANT EXECUTE ON `shop`.* TO `r`@`%`", "EXECUTE"),
             ("GRANT PROXY ON ''@'%' TO 'root'@'%'", "PROXY"),
         ] {
             assert_eq!(beyond_reading(grant).as_deref(), Some(more), "{grant}");
         }
-        assert!(beyond_reading("GRANT `writer`@`%` TO `r`@`%`").unwrap().contains("role"));
+        assert!(
+            beyond_reading("GRANT `writer`@`%` TO `r`@`%`")
+                .unwrap()
+                .contains("role")
+        );
         let said = beyond_reading("GRANT INSERT ON *.* TO `r`@`%` IDENTIFIED BY PASSWORD '*A'");
         assert!(!said.unwrap().contains("*A"));
     }

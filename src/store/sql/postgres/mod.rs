@@ -78,7 +78,9 @@ pub fn is_local(url: &str) -> Option<bool> {
         Host::Unix(_) => true,
     };
     let addresses = config.get_hostaddrs();
-    Some(config.get_hosts().iter().all(local) && addresses.iter().all(std::net::IpAddr::is_loopback))
+    Some(
+        config.get_hosts().iter().all(local) && addresses.iter().all(std::net::IpAddr::is_loopback),
+    )
 }
 
 struct Postgres {

@@ -73,20 +73,31 @@ pub(super) async fn prove_read_only(client: &Client, database: &str) -> Result<(
         database: database.to_owned(),
         cause: format!("cannot prove that it is read-only: {cause}"),
     };
-    if let Some(what) = texts(client, MAY).await.map_err(unproved)?.into_iter().next() {
+    if let Some(what) = texts(client, MAY)
+        .await
+        .map_err(unproved)?
+        .into_iter()
+        .next()
+    {
         return Err(writable(what.join(" ")));
     }
     let mut attempts = Vec::new();
     for row in texts(client, SCHEMAS).await.map_err(unproved)? {
         let [schema] = row.as_slice() else { continue };
-        attempts.push(format!("CREATE TABLE {schema}.holdpoint_write_probe (x int)"));
+        attempts.push(format!(
+            "CREATE TABLE {schema}.holdpoint_write_probe (x int)"
+        ));
     }
     for row in texts(client, TABLES).await.map_err(unproved)? {
         let [table, column] = row.as_slice() else {
             continue;
         };
-        attempts.push(format!("INSERT INTO {table} SELECT * FROM {table} WHERE false"));
-        attempts.push(format!("UPDATE {table} SET {column} = {column} WHERE false"));
+        attempts.push(format!(
+            "INSERT INTO {table} SELECT * FROM {table} WHERE false"
+        ));
+        attempts.push(format!(
+            "UPDATE {table} SET {column} = {column} WHERE false"
+        ));
         attempts.push(format!("DELETE FROM {table} WHERE false"));
     }
     let mut refused = false;

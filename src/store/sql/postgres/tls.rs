@@ -71,7 +71,9 @@ impl TlsConnect<Socket> for Handshake {
     fn connect(self, stream: Socket) -> Self::Future {
         Box::pin(async move {
             let (Some(connector), Some(name)) = (self.connector, self.name) else {
-                return Err(io::Error::other("the host's name cannot stand in a certificate"));
+                return Err(io::Error::other(
+                    "the host's name cannot stand in a certificate",
+                ));
             };
             Ok(Private(connector.connect(name, stream).await?))
         })

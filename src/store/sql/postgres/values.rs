@@ -150,7 +150,10 @@ fn digits(bytes: &[u8]) -> Option<String> {
     }
     let group = |index: i32| {
         let index = usize::try_from(index).ok();
-        index.and_then(|index| groups.get(index)).copied().unwrap_or(0)
+        index
+            .and_then(|index| groups.get(index))
+            .copied()
+            .unwrap_or(0)
     };
     let mut text = String::new();
     for index in 0..=i32::from(weight) {
@@ -233,7 +236,17 @@ mod tests {
         for good in ["0", "-7", "9223372036854775807"] {
             assert!(bind(Kind::Int8, good) && bind(Kind::Numeric, good));
         }
-        for bad in ["", "00", "+1", "1.0", "1e1", "-0", " 1", "1_0", "9223372036854775808"] {
+        for bad in [
+            "",
+            "00",
+            "+1",
+            "1.0",
+            "1e1",
+            "-0",
+            " 1",
+            "1_0",
+            "9223372036854775808",
+        ] {
             assert!(!bind(Kind::Int8, bad) && !bind(Kind::Numeric, bad), "{bad}");
         }
         assert!(!bind(Kind::Int2, "32768") && !bind(Kind::Int4, "2147483648"));
@@ -260,7 +273,9 @@ mod tests {
             bytes.extend(weight.to_be_bytes());
             bytes.extend(sign.to_be_bytes());
             bytes.extend(places.to_be_bytes());
-            groups.iter().for_each(|group| bytes.extend(group.to_be_bytes()));
+            groups
+                .iter()
+                .for_each(|group| bytes.extend(group.to_be_bytes()));
             digits(&bytes)
         };
         assert_eq!(wire(0, 0, 2, &[5]).unwrap(), "5.00");
