@@ -3,6 +3,7 @@
 mod against;
 mod compile;
 mod model;
+mod names;
 mod schema;
 mod selector;
 pub(crate) mod usage;
@@ -10,5 +11,6 @@ pub(crate) mod usage;
 pub use against::check_against;
 pub use compile::{Checked, check, load, parse, read};
 pub use model::*;
+pub use names::unresolved;
 pub use schema::schema;
 pub use selector::{At, Branch, Selector, leading};

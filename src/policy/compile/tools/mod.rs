@@ -8,7 +8,7 @@ mod ticket;
 
 use std::collections::HashMap;
 
-pub(super) use egress::egress_for_all;
+pub(super) use egress::{egress_for_all, forward, rendered};
 pub(super) use ownership::parameter;
 
 use super::matcher::{Order, matcher};
