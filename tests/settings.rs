@@ -73,7 +73,9 @@ fn the_shipped_example_loads() {
     let settings: Settings = checked.settings;
     assert_eq!(settings.listen.approvers.unwrap().port(), 8081);
     assert_eq!(settings.approvers[0].roles, ["oncall"]);
-    let SqlStore::Sqlite(path) = &settings.stores["commerce"];
+    let SqlStore::Sqlite(path) = &settings.stores["commerce"] else {
+        panic!("a file")
+    };
     assert!(path.ends_with("policies/commerce.db"));
 }
 
