@@ -170,6 +170,7 @@ mod support {
                 "array" => value.is_array(),
                 "string" => value.is_string(),
                 "number" => value.is_number(),
+                "boolean" => value.is_boolean(),
                 other => panic!("type {other}"),
             },
             "const" => value == rule,

@@ -220,7 +220,7 @@ const MORE: Faults = &[
     ("key_env: KEY_ONE", "key_env: KEY_ONE}, {subject: bob, key_env: KEY_ONE", 5, "{subject: bob", &["same key"]),
     ("key_env: KEY_ONE", "key: abc", 5, "key", &["did you mean `key_env`?"]),
     ("tickets: {store: t.db}\n", "", 5, "[", &["no ticket store"]),
-    ("sqlite: c.db", "postgres: c", 7, "postgres", &["unknown key `postgres`"]),
+    ("sqlite: c.db", "oracle: c", 7, "oracle", &["unknown key `oracle`"]),
 ];
 
 const FULL: &str = "principal: {fixed: {subject: bot}}

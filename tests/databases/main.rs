@@ -9,6 +9,7 @@
     reason = "a failed set-up is a failed test"
 )]
 
+mod backend;
 mod conformance;
 mod desk;
 mod mysql;

@@ -36,24 +36,14 @@ fn http(field: &Field<'_>) -> Option<HttpLookup> {
         Some(field) => pointer(&field).map(Some),
         None => Some(None),
     };
-    let echo = match fields.optional("echo") {
-        Some(field) => echo(&field),
-        None => Some(BTreeMap::new()),
+    let echo = fields.optional("echo");
+    let (path, echo) = match &echo {
+        Some(field) => (path.as_deref()?, echo_of(field, path.as_deref()?)?),
+        None => (path.as_deref()?, BTreeMap::new()),
     };
-    let (path, echo) = (path?, echo?);
-    if let Some(other) = echo
-        .keys()
-        .find(|name| !template::parameters(&path).any(|parameter| parameter == *name))
-    {
-        field.error(
-            format!("`echo.{other}` answers no parameter of `path`"),
-            "name a parameter of the path, such as `order_id` for `/orders/{order_id}`",
-        );
-        return None;
-    }
     Some(HttpLookup {
         upstream: upstream?.into(),
-        path,
+        path: path.to_owned(),
         owner: owner?,
         tenant: tenant?,
         echo,
@@ -106,11 +96,19 @@ fn pointer(field: &Field<'_>) -> Option<String> {
     None
 }
 
-fn echo(field: &Field<'_>) -> Option<BTreeMap<String, String>> {
+fn echo_of(field: &Field<'_>, path: &str) -> Option<BTreeMap<String, String>> {
     let mut echo = BTreeMap::new();
     let mut whole = true;
     for (key, value) in field.entries()? {
-        match (parameter(&key, key.text()), pointer(&value)) {
+        let name = parameter(&key, key.text());
+        if template::parameters(path).all(|parameter| parameter != key.text()) {
+            key.error(
+                format!("`echo.{}` answers no parameter of `path`", key.text()),
+                "name a parameter of the path, such as `order_id` for `/orders/{order_id}`",
+            );
+            whole = false;
+        }
+        match (name, pointer(&value)) {
             (Some(name), Some(pointer)) => drop(echo.insert(name, pointer)),
             _ => whole = false,
         }
