@@ -102,7 +102,8 @@ impl Shop {
             writeln!(sql, "INSERT INTO {table} VALUES ({});", values.join(", ")).unwrap();
         };
         for (id, user) in &self.users {
-            insert("users", &[vec![id.as_str()], address(user)].concat());
+            let columns = "users (id, address1, address2, city, state, country, zip)";
+            insert(columns, &[vec![id.as_str()], address(user)].concat());
         }
         for (id, user) in &self.users {
             for payment in user["payment_methods"].as_object().unwrap().keys() {
@@ -130,14 +131,21 @@ impl Shop {
     fn params(&self, call: &Value) -> (Value, &'static str) {
         let args = &call["args"];
         if let Some(id) = args["user_id"].as_str() {
-            let before = json!(address(&self.users[id])).to_string();
-            return (json!({"resource": id, "before": before}), "user");
+            let mut before: Vec<Value> = address(&self.users[id])
+                .into_iter()
+                .map(Value::from)
+                .collect();
+            before.push(json!(0));
+            return (
+                json!({"resource": id, "before": json!(before).to_string()}),
+                "user",
+            );
         }
         let id = text(&args["order_id"]);
         let order = &self.orders[id];
         let mut before = vec![order["status"].clone()];
         before.extend(address(order).into_iter().map(Value::from));
-        before.push(Value::Null);
+        before.extend([Value::Null, json!(0)]);
         let items = order["items"].as_array().unwrap().iter();
         let items: Vec<_> = items.map(|item| &item["item_id"]).collect();
         let params = json!({"resource": id, "before": json!(before).to_string(), "items": json!(items).to_string()});

@@ -7,7 +7,9 @@ CREATE TABLE users (
   city     TEXT NOT NULL,
   state    TEXT NOT NULL,
   country  TEXT NOT NULL,
-  zip      TEXT NOT NULL
+  zip      TEXT NOT NULL,
+  -- Counts the writes: one that puts what was there before is one too.
+  version  INTEGER NOT NULL DEFAULT 0
 );
 
 CREATE TABLE payment_methods (
@@ -26,7 +28,8 @@ CREATE TABLE orders (
   country  TEXT NOT NULL,
   zip      TEXT NOT NULL,
   -- What was asked for and is not done yet: items to return, to send in exchange, and by which payment method.
-  request  TEXT
+  request  TEXT,
+  version  INTEGER NOT NULL DEFAULT 0
 );
 
 -- An order may hold the same item twice.
