@@ -192,7 +192,7 @@ const FAULTS: &[Fault] = &[
     ("as: order_id", "as: owner", 15, "owner", &["the column of the owner"]),
     ("as: order_id", "as: order_id, with: {order_id: /x}", 15, "order_id", &["bound by `as` already"]),
     ("as: order_id", "as: order_id, with: {tenant: /x}", 15, "tenant", &["always bound"]),
-    ("as: order_id", "as: order_id, with: {item: x}", 15, "x}", &["a selector starts with '/'"]),
+    ("as: order_id", "as: order_id, with: {item: x}", 15, "x", &["a selector starts with '/'"]),
     ("{store: shop, sql: \"SELECT subject FROM orders WHERE id = :order_id\"}", "{http: {upstream: shop, path: \"/a/{id}/../{order_id}\", owner: /u}}", 9, "\"/a", &["is not a path"]),
     ("{store: shop, sql: \"SELECT subject FROM orders WHERE id = :order_id\"}", "{http: {upstream: shop, path: \"/a/x{order_id}\", owner: /u}}", 9, "\"/a", &["whole segments"]),
     ("{store: shop, sql: \"SELECT subject FROM orders WHERE id = :order_id\"}", "{http: {upstream: shop, path: \"/a/{order_id}\", owner: u}}", 9, "u", &["is not a JSON Pointer"]),

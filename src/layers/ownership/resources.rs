@@ -30,8 +30,7 @@ pub(super) fn resources(
     let mut named: Vec<Resource> = Vec::new();
     for branch in rule.resource.branches(arguments) {
         let (at, value) = match branch {
-            Branch::Missing(_) if rule.optional => continue,
-            Branch::Value(_, Value::Null) if rule.optional => continue,
+            Branch::Missing(_) | Branch::Value(_, Value::Null) if rule.optional => continue,
             Branch::Missing(at) => return Err(missing(&rule.resource, at)),
             Branch::Misfit(at) => return Err(Objection { at, detail: SHAPE }),
             Branch::Value(at, value) => (at, value),

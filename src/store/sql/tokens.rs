@@ -3,6 +3,8 @@
 //! It knows as much of a dialect as that takes, and refuses what it would have to guess. The server counts the placeholders
 //! again when it prepares the statement, so a reading that differs from the server's is found at load.
 
+use std::fmt::Write as _;
+
 use super::SqlError;
 
 /// How the server writes strings, names, comments and placeholders.
@@ -10,7 +12,7 @@ use super::SqlError;
 pub(super) enum Dialect {
     /// `$1`; `E''` and `$tag$` strings, nested comments, `::` casts. `standard_conforming_strings` is on.
     Postgres,
-    /// `?`; `"` and `'` strings with backslashes, backtick names, `#` comments. The sql_mode is the connection's own.
+    /// `?`; `"` and `'` strings with backslashes, backtick names, `#` comments. The `sql_mode` is the connection's own.
     MySql,
 }
 
@@ -273,7 +275,7 @@ impl Reader<'_> {
                     self.placeholders.push(name);
                     self.placeholders.len() - 1
                 });
-                self.out.push_str(&format!(" ${} ", index + 1));
+                let _ = write!(self.out, " ${} ", index + 1);
             }
         }
         Ok(())

@@ -278,23 +278,19 @@ const TOLD: [&str; 7] = ["08", "0A", "28", "3D", "42", "53", "57"];
 
 /// The server's own words where they hold no value; never its detail.
 fn said(error: &tokio_postgres::Error) -> String {
-    match error.as_db_error() {
-        Some(db) => {
-            let code = db.code().code();
-            if TOLD.iter().any(|class| code.starts_with(class)) {
-                format!("{} ({code})", db.message())
-            } else {
-                format!("the server refuses it with {code}")
-            }
+    let Some(db) = error.as_db_error() else {
+        let mut text = error.to_string();
+        let mut source = std::error::Error::source(error);
+        while let Some(cause) = source {
+            text = format!("{text}: {cause}");
+            source = cause.source();
         }
-        None => {
-            let mut text = error.to_string();
-            let mut source = std::error::Error::source(error);
-            while let Some(cause) = source {
-                text = format!("{text}: {cause}");
-                source = cause.source();
-            }
-            text
-        }
+        return text;
+    };
+    let code = db.code().code();
+    if TOLD.iter().any(|class| code.starts_with(class)) {
+        format!("{} ({code})", db.message())
+    } else {
+        format!("the server refuses it with {code}")
     }
 }

@@ -30,9 +30,9 @@ impl Tls {
         let ServerTls::On(authorities) = tls else {
             return Ok(Self(None));
         };
-        let roots = match authorities {
+        let roots: RootCertStore = match authorities {
             Some(file) => pem::authorities(file).map_err(|error| error.to_string())?,
-            None => RootCertStore::from_iter(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
+            None => webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect(),
         };
         let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()

@@ -1,6 +1,7 @@
 //! Values of PostgreSQL, each type exactly: what is not on the list is an error at load, never a guess.
 
 use std::error::Error;
+use std::fmt::Write as _;
 
 use bytes::BytesMut;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
@@ -157,7 +158,7 @@ fn digits(bytes: &[u8]) -> Option<String> {
     };
     let mut text = String::new();
     for index in 0..=i32::from(weight) {
-        text.push_str(&format!("{:04}", group(index)));
+        let _ = write!(text, "{:04}", group(index));
     }
     let whole = text.trim_start_matches('0');
     let whole = if whole.is_empty() { "0" } else { whole };
@@ -165,7 +166,7 @@ fn digits(bytes: &[u8]) -> Option<String> {
     let mut index = i32::from(weight) + 1;
     while fraction.len() < places {
         let part = if index < 0 { 0 } else { group(index) };
-        fraction.push_str(&format!("{part:04}"));
+        let _ = write!(fraction, "{part:04}");
         index += 1;
     }
     // The groups behind a weight below -1 stand further right.
@@ -174,7 +175,7 @@ fn digits(bytes: &[u8]) -> Option<String> {
         fraction = zeros;
         let mut index = 0;
         while fraction.len() < places {
-            fraction.push_str(&format!("{:04}", group(index)));
+            let _ = write!(fraction, "{:04}", group(index));
             index += 1;
         }
     }
@@ -207,6 +208,7 @@ impl ToSql for Bound {
 }
 
 /// A cell as it came.
+#[derive(Clone, Copy)]
 pub(super) struct Read<'r>(Option<&'r [u8]>);
 
 impl<'r> FromSql<'r> for Read<'r> {
@@ -273,9 +275,9 @@ mod tests {
             bytes.extend(weight.to_be_bytes());
             bytes.extend(sign.to_be_bytes());
             bytes.extend(places.to_be_bytes());
-            groups
-                .iter()
-                .for_each(|group| bytes.extend(group.to_be_bytes()));
+            for group in groups {
+                bytes.extend(group.to_be_bytes());
+            }
             digits(&bytes)
         };
         assert_eq!(wire(0, 0, 2, &[5]).unwrap(), "5.00");
