@@ -113,10 +113,9 @@ pub enum Reason {
     RecipientNotAllowed,
     /// A recipient could not be read unambiguously.
     RecipientUnreadable,
-    /// The resource belongs to somebody else.
+    /// The resource is not the principal's: it belongs to somebody else, or does not exist. One reason for both, so that nobody
+    /// learns from a refusal what exists; the finding's detail tells them apart for the operator.
     NotOwner,
-    /// The resource does not exist, or the look-up gave no owner.
-    ResourceUnknown,
     /// A condition of the rule does not hold.
     ConditionFailed,
     /// The principal lacks a scope.
@@ -153,7 +152,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 26] = [
         Self::ToolDenied,
         Self::ProviderToolUnlisted,
         Self::InjectionDetected,
@@ -164,7 +163,6 @@ impl Reason {
         Self::RecipientNotAllowed,
         Self::RecipientUnreadable,
         Self::NotOwner,
-        Self::ResourceUnknown,
         Self::ConditionFailed,
         Self::ScopeMissing,
         Self::DefinitionChanged,
@@ -196,7 +194,6 @@ impl Reason {
             Self::RecipientNotAllowed => "recipient_not_allowed",
             Self::RecipientUnreadable => "recipient_unreadable",
             Self::NotOwner => "not_owner",
-            Self::ResourceUnknown => "resource_unknown",
             Self::ConditionFailed => "condition_failed",
             Self::ScopeMissing => "scope_missing",
             Self::DefinitionChanged => "definition_changed",
@@ -249,7 +246,6 @@ impl Reason {
             Self::NotOwner => {
                 "The resource does not belong to the signed-in user. Retrying does not help."
             }
-            Self::ResourceUnknown => "The resource was not found. Check the id.",
             Self::ConditionFailed => {
                 "The arguments are outside what the policy allows for this tool. Retrying the same call does not help."
             }

@@ -9,7 +9,7 @@ use crate::clock::SystemClock;
 use crate::guard::{Guard, Parts};
 use crate::policy::{self, Policy};
 use crate::protocols::canary::{Fate, ItemKind};
-use crate::proxy::HttpUpstream;
+use crate::proxy::{HttpUpstream, readers};
 use crate::settings::{Principals, Settings};
 use crate::source::{Problem, Problems, Severity};
 use crate::store::{Stores, tickets::sqlite};
@@ -197,6 +197,8 @@ pub(super) fn stores(settings: &Settings, checked: policy::Checked, checks: &mut
     };
     let stores = Stores {
         sql,
+        // What keeps an upstream from being read is told with the upstreams.
+        http: readers(settings).unwrap_or_default(),
         tickets,
         ..Stores::default()
     };

@@ -34,6 +34,7 @@ impl Asking {
             kind: RouteKind::Forward,
             upstream: UpstreamName::from(FORWARD),
             session: Arc::clone(&self.session),
+            evidence: None,
             items: vec![Located {
                 place: Place::default(),
                 item: Item::Egress(target),

@@ -17,7 +17,7 @@ use together::Unsent;
 pub use together::refuse_together;
 
 use crate::item::{Exchange, Item, Located, RouteKind, ToolCall, UnreadableCall};
-use crate::layers::{Context, LAYERS, Layer};
+use crate::layers::{Context, LAYERS, Layer, Memo};
 use crate::names::{RouteName, RuleId, ToolName};
 use crate::policy::{ExecutesAt, Modes, Policy, PolicyHash};
 use crate::source::{Problem, Problems};
@@ -202,12 +202,13 @@ impl Guard {
             receipts: Vec::new(),
         };
         let mut claims = Unsent::default();
+        let memo = Memo::default();
         for (index, located) in exchange.items.iter().enumerate() {
             if index % SLICE == SLICE - 1 {
                 // Many small items are as long as a large one.
                 tokio::task::yield_now().await;
             }
-            let context = self.context(exchange, located);
+            let context = self.context(exchange, located, &memo);
             let mut ruling = self.judge(located, &context).await;
             if let Item::ToolCall(call) = &located.item
                 && let Verdict::Hold(hold) = ruling.verdict.clone()
@@ -293,12 +294,18 @@ impl Guard {
         Ok(())
     }
 
-    fn context<'a>(&'a self, exchange: &'a Exchange, located: &'a Located) -> Context<'a> {
+    fn context<'a>(
+        &'a self,
+        exchange: &'a Exchange,
+        located: &'a Located,
+        memo: &'a Memo,
+    ) -> Context<'a> {
         let Item::ToolCall(call) = &located.item else {
             return Context {
                 exchange,
                 rule: None,
                 executes_here: false,
+                memo,
             };
         };
         let rule = self.policy.rule_for(&call.tool);
@@ -313,6 +320,7 @@ impl Guard {
             exchange,
             rule,
             executes_here,
+            memo,
         }
     }
 

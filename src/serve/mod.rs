@@ -33,7 +33,7 @@ use crate::forward::{ForwardProxy, Network};
 use crate::guard::{Guard, Observer, Parts};
 use crate::metrics::Metrics;
 use crate::policy::Policy;
-use crate::proxy::{HttpUpstream, ProxyService, Setup, Upstream, service};
+use crate::proxy::{HttpUpstream, ProxyService, Setup, Upstream, readers, service};
 use crate::settings::Settings;
 use crate::source::{Problem, Problems};
 use crate::store::Stores;
@@ -137,6 +137,10 @@ pub fn open_stores(settings: &Settings) -> Result<Stores, Problems> {
         sql,
         ..Stores::default()
     };
+    match readers(settings) {
+        Ok(readers) => stores.http = readers,
+        Err(found) => problems.extend(found.0),
+    }
     if let Some(tickets) = &settings.tickets {
         let clock = Arc::clone(&stores.clock);
         match sqlite::open_serving(&tickets.store, clock, tickets.replay_window) {

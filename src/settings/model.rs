@@ -11,6 +11,7 @@ use http::{HeaderName, Method, Uri};
 use crate::item::RouteKind;
 use crate::names::{RouteName, SessionKey, StoreName, ToolName, UpstreamName};
 use crate::principal::Principal;
+use crate::store::sql::ServerTls;
 
 /// What metrics, logs and decisions call the forward listener, as a route and as the upstream behind it.
 pub const FORWARD: &str = "forward";
@@ -320,6 +321,19 @@ impl BodyKind {
 pub enum SqlStore {
     /// An SQLite file.
     Sqlite(PathBuf),
+    /// A PostgreSQL server.
+    Postgres(SqlServer),
+    /// A MySQL or MariaDB server.
+    MySql(SqlServer),
+}
+
+/// A database behind a network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SqlServer {
+    /// Its URL with user and password, read from the environment.
+    pub url: Secret,
+    /// How the connection is kept private.
+    pub tls: ServerTls,
 }
 
 /// The ticket store.

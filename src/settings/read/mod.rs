@@ -6,6 +6,7 @@ mod openapi;
 mod people;
 mod routes;
 mod secrets;
+mod stores;
 mod tools;
 mod upstreams;
 
@@ -15,11 +16,9 @@ use std::time::Duration;
 
 use self::secrets::Secrets;
 use super::{
-    FORWARD, Limits, Route, RouteProtocol, SessionSource, Settings, SqlStore, TicketSettings,
-    Timeouts,
+    FORWARD, Limits, Route, RouteProtocol, SessionSource, Settings, TicketSettings, Timeouts,
 };
 use crate::guard::Venues;
-use crate::names::StoreName;
 use crate::policy;
 use crate::source::{self, Field, Kind, Problems, Reader, Spot, Tree};
 
@@ -185,23 +184,6 @@ impl Reading<'_> {
     /// A path, relative to the config file's folder.
     fn path(&self, field: &Field<'_>) -> Option<PathBuf> {
         field.text().map(|text| self.folder.join(text))
-    }
-
-    fn stores(&self, field: &Field<'_>) -> Option<BTreeMap<StoreName, SqlStore>> {
-        let mut stores = BTreeMap::new();
-        let mut whole = true;
-        for (key, value) in field.entries()? {
-            let name = key_name(&key);
-            let store = value.map().and_then(|mut fields| {
-                let file = fields.required("sqlite")?;
-                self.path(&file).map(SqlStore::Sqlite)
-            });
-            match (name, store) {
-                (Some(name), Some(store)) => drop(stores.insert(name.into(), store)),
-                _ => whole = false,
-            }
-        }
-        whole.then_some(stores)
     }
 
     fn tickets(&self, field: &Field<'_>) -> Option<TicketSettings> {
