@@ -8,6 +8,7 @@
     reason = "a failed set-up is a failed test"
 )]
 
+mod belonging;
 mod catalog;
 mod destinations;
 mod egress;
