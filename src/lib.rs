@@ -13,6 +13,7 @@ pub mod demo;
 pub mod doctor;
 pub mod eval;
 pub mod guard;
+pub mod identity;
 pub mod item;
 pub mod layers;
 pub mod ledger;

@@ -56,6 +56,9 @@ tools:
     egress: [{at: [/a, /b], allow: [], otherwise: hold}]
     recipients: [{at: /to, kind: email, allow: [staff, {lookup: owner}]}]
     ownership: [{resource: /order_id, as: order_id, owner: owner}]
+    scopes: ["a:b"]
+    agents: [desk]
+    session: own
     ticket: {gate: approve, role: oncall, ttl: 15m, summary: "{/a}"}
   - {tool: shell, deny: true}
   - {tool: "*", executes_at: agent}
@@ -69,7 +72,13 @@ const SLIPS: &[(&str, &str)] = &[
     ("name: base\n", ""),
     ("name: base", "name: 1"),
     ("catalog: off", "catalog: on"),
-    ("identity: off", "identity: shadow"),
+    ("identity: off", "identity: on"),
+    ("scopes: [\"a:b\"]", "scopes: a:b"),
+    ("scopes: [\"a:b\"]", "scopes: []"),
+    ("scopes: [\"a:b\"]", "scopes: [a b]"),
+    ("scopes: [\"a:b\"]", "scopes: [a, a]"),
+    ("agents: [desk]", "agents: [\"\"]"),
+    ("session: own", "session: any"),
     ("deny: true", "deny: false"),
     ("type: mcp, ", ""),
     ("type: mcp", "kind: mcp"),

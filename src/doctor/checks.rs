@@ -135,7 +135,7 @@ pub(super) fn listeners(settings: &Settings, checks: &mut Vec<Check>) {
         if let (Principals::Fixed(principal), false) = (&settings.principals, known) {
             warn(
                 format!("whoever reaches {at} acts as `{}`", principal.subject),
-                "use `principal.api_keys` where the network does not tell agents apart",
+                "use `principal.api_keys`, `jwt` or `mtls` where the network does not tell agents apart",
             );
         }
     }

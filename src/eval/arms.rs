@@ -1,10 +1,11 @@
 //! Arms: settings of the layers under which every trial is replayed, and the pairs of them that are compared.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
 use super::suite::Suite;
+use super::tokens::Check;
 use crate::policy::Modes;
 use crate::source::{Problem, Problems, did_you_mean};
 use crate::verdict::{LayerId, Mode};
@@ -16,6 +17,8 @@ pub struct Arm {
     pub name: String,
     /// What each layer does.
     pub modes: Modes,
+    /// Checks of the caller's identity that are left out.
+    pub without: BTreeSet<Check>,
 }
 
 /// What a comparison answers.
@@ -104,9 +107,10 @@ impl Design {
             contrasts: Vec::new(),
         };
         if let Some(bound) = &suite.bound {
-            let arms = bound.arms.iter().map(|(name, _)| Arm {
-                name: name.clone(),
-                modes: bound.modes(&suite.policy, name),
+            let arms = bound.arms.iter().map(|arm| Arm {
+                name: arm.name.clone(),
+                modes: bound.modes(&suite.policy, &arm.name),
+                without: arm.without.clone(),
             });
             design.arms = arms.collect();
             design.baseline.clone_from(&bound.without);
@@ -181,6 +185,7 @@ impl Arms {
         self.0.push(Arm {
             name: name.clone(),
             modes,
+            without: BTreeSet::new(),
         });
         name
     }

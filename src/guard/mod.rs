@@ -15,6 +15,7 @@ pub use settle::{Claim, Outcome, Receipt, Settlement, Settler};
 use together::Unsent;
 pub use together::refuse_together;
 
+use crate::clock::Clock;
 use crate::item::{Exchange, Item, Located, RouteKind, ToolCall, UnreadableCall};
 use crate::layers::{Context, LAYERS, Layer};
 use crate::names::{RouteName, RuleId, ToolName};
@@ -91,6 +92,7 @@ pub struct Guard {
     settler: Option<Arc<dyn Settler>>,
     venues: Venues,
     observers: Vec<Arc<dyn Observer>>,
+    clock: Arc<dyn Clock>,
     track_reached: bool,
 }
 
@@ -155,6 +157,7 @@ impl Guard {
             settler,
             venues: parts.venues,
             observers: parts.observers,
+            clock: parts.stores.clock,
             track_reached: parts.track_reached,
         })
     }
@@ -162,6 +165,11 @@ impl Guard {
     /// The policy it runs.
     pub const fn policy(&self) -> &Arc<Policy> {
         &self.policy
+    }
+
+    /// The time that its layers go by.
+    pub const fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
     }
 
     /// Judges every item, settles the calls that execute here, and tells the observers.
@@ -393,6 +401,7 @@ mod tests {
             session: Arc::new(Session {
                 key: Some(SessionKey::from("k")),
                 principal: Arc::new(principal),
+                grant: None,
             }),
             items: vec![Located {
                 place: Place::default(),

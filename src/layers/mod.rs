@@ -2,6 +2,7 @@
 
 pub mod catalog;
 pub mod egress;
+pub mod identity;
 pub mod injection;
 pub mod ownership;
 pub mod recipients;
@@ -63,6 +64,7 @@ pub struct LayerDef {
 /// The layers that exist, in judging order. A layer that a policy switches on and that is not here is a start-up error.
 pub const LAYERS: &[LayerDef] = &[
     catalog::CATALOG,
+    identity::IDENTITY,
     egress::EGRESS,
     recipients::RECIPIENTS,
     ownership::OWNERSHIP,

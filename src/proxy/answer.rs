@@ -75,6 +75,7 @@ impl Incoming {
     pub(super) async fn answer(self) -> Result<Response<Body>, Refused> {
         if self.driver.framing() == Framing::Events && !self.bodiless {
             let mut headers = headers::returning(&self.head.headers, false);
+            masked(&self.transit, &mut headers);
             headers::unbuffered(&mut headers);
             let body = stream::events(self.driver, self.body, &self.encodings).await?;
             return Ok(with_head(self.head.status, headers, body));
@@ -94,7 +95,8 @@ impl Incoming {
             bodiless,
         } = self;
         if bodiless {
-            let headers = headers::returning(&head.headers, true);
+            let mut headers = headers::returning(&head.headers, true);
+            masked(&transit, &mut headers);
             return Ok(with_head(head.status, headers, Bytes::new()));
         }
         let limit = transit.settings.limits.response_body;
@@ -108,10 +110,21 @@ impl Incoming {
                 refusal: stream::unread(&transit, &error),
                 cut: matches!(error, BodyError::Cut(_) | BodyError::Idle(_)),
             })?;
-        let out = driver.whole(came.clone()).await?;
+        let read = match &transit.mask {
+            Some(mask) => mask.whole(came.clone()),
+            None => came.clone(),
+        };
+        let out = driver.whole(read).await?;
         let exact = encodings.is_identity() && came == out;
-        let headers = headers::returning(&head.headers, exact);
+        let mut headers = headers::returning(&head.headers, exact);
+        masked(&transit, &mut headers);
         Ok(with_head(head.status, headers, out))
+    }
+}
+
+fn masked(transit: &Transit, headers: &mut http::HeaderMap) {
+    if let Some(mask) = &transit.mask {
+        mask.headers(headers);
     }
 }
 

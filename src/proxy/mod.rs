@@ -11,6 +11,7 @@ mod headers;
 mod identify;
 mod keep_alive;
 mod passage;
+mod placeholders;
 mod redeem;
 pub mod refuse;
 mod route;
@@ -33,6 +34,8 @@ use gate::Gate;
 pub(crate) use gate::read;
 use headers::Forwarding;
 use http_body_util::{BodyExt, Full};
+use identify::Identify;
+use placeholders::Placeholders;
 use route::Routes;
 use sessions::Sessions;
 use tokio::sync::Semaphore;
@@ -113,9 +116,14 @@ pub fn service<U: Upstream>(setup: Setup, upstream: U) -> Result<ProxyService<U>
         setup.metrics.announce_upstream(name);
     }
     setup.metrics.policy(&setup.guard.load().policy().hash);
+    let clock = Arc::clone(setup.guard.load().clock());
+    let identify = Identify::new(settings, clock)?;
+    let secrets = Placeholders::new(settings)?;
     let pseudonym = pseudonym();
     Ok(ProxyService(Arc::new(Gate {
         admission: Admission::new(settings, pseudonym.clone()),
+        identify,
+        secrets,
         forwarding: Forwarding::new(settings, pseudonym),
         permits: Arc::new(Semaphore::new(settings.limits.concurrency)),
         memory: Budget::new(settings.limits.memory),
@@ -162,6 +170,14 @@ pub(crate) fn protocol(
 }
 
 impl<U> ProxyService<U> {
+    /// Gets what callers are verified with, where it is elsewhere: the keys of an issuer. Until then they are refused.
+    ///
+    /// # Errors
+    /// It cannot be had.
+    pub async fn load(&self) -> Result<(), Problems> {
+        self.0.identify.load().await
+    }
+
     /// Waits for calls that outlive their client. New ones may still begin.
     pub async fn settled(&self) {
         self.0.tasks.close();

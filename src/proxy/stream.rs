@@ -11,6 +11,7 @@ use http_body_util::{BodyExt, StreamBody};
 
 use super::claims::Claims;
 use super::keep_alive::keep_alive;
+use super::placeholders::Masking;
 use super::refuse::{self, Refused};
 use super::transit::Transit;
 use super::{Body, BoxError};
@@ -212,6 +213,8 @@ pub(super) async fn events(
     let events = Events {
         sse: sse::Decoder::new(limit),
         decoder: body::Decoder::new(encodings),
+        masking: driver.transit.mask.clone().map(Masking::new),
+        drained: false,
         driver,
         body,
         waiting: VecDeque::new(),
@@ -250,6 +253,9 @@ struct Events {
     driver: Driver,
     body: Body,
     decoder: body::Decoder,
+    masking: Option<Masking>,
+    /// The body has ended.
+    drained: bool,
     sse: sse::Decoder,
     waiting: VecDeque<Event>,
     /// Items of the last step, judged once its bytes have left.
@@ -286,6 +292,15 @@ impl Events {
         self.judge = step.judge;
     }
 
+    fn events_of(&mut self, plain: Bytes) -> Result<(), Refused> {
+        let events = self
+            .sse
+            .push(plain)
+            .map_err(|error| self.driver.unreadable(&error))?;
+        self.waiting.extend(events);
+        Ok(())
+    }
+
     async fn read(&mut self) -> Result<(), Refused> {
         let idle = if self.driver.reader.is_endless() {
             ENDLESS
@@ -294,24 +309,34 @@ impl Events {
         };
         let limit = self.driver.transit.settings.limits.response_body;
         let unread = |driver: &Driver, error| unread(&driver.transit, &error);
-        let piece = body::next_piece(&mut self.body, idle)
-            .await
-            .map_err(|error| unread(&self.driver, error))?;
+        let piece = if self.drained {
+            None
+        } else {
+            let next = body::next_piece(&mut self.body, idle).await;
+            next.map_err(|error| unread(&self.driver, error))?
+        };
         if let Some(piece) = piece {
             let plain = self
                 .decoder
                 .push(piece, limit)
                 .map_err(|error| unread(&self.driver, error))?;
-            let events = self
-                .sse
-                .push(plain)
-                .map_err(|error| self.driver.unreadable(&error))?;
-            self.waiting.extend(events);
+            let plain = match &mut self.masking {
+                Some(masking) => masking.push(plain),
+                None => plain,
+            };
+            self.events_of(plain)?;
         } else {
-            self.ended = true;
+            self.drained = true;
             self.decoder
                 .finish()
                 .map_err(|error| unread(&self.driver, error))?;
+            if let Some(rest) = self.masking.take().map(|mut masking| masking.finish())
+                && !rest.is_empty()
+            {
+                // The end comes once these events are through.
+                return self.events_of(rest);
+            }
+            self.ended = true;
             self.sse
                 .finish()
                 .map_err(|error| self.driver.unreadable(&error))?;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::placeholders::Mask;
 use super::refuse::{self, Refused};
 use super::route::Entry;
 use super::upstream::UpstreamError;
@@ -20,6 +21,8 @@ pub(super) struct Transit {
     pub(super) settings: Arc<Settings>,
     pub(super) entry: Arc<Entry>,
     pub(super) session: Arc<Session>,
+    /// Takes out of answers what only the proxy may know.
+    pub(super) mask: Option<Arc<Mask>>,
     pub(super) memory: Budget,
 }
 

@@ -154,6 +154,7 @@ pub async fn start_watched(
     let clock = Arc::clone(&stores.clock);
     let upstream = HttpUpstream::new(&settings)?;
     let (service, metrics) = proxy(&settings, &policy, stores, observers, upstream)?;
+    service.load().await?;
 
     let listen = &settings.listen;
     let speech = match &listen.tls {

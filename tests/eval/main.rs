@@ -6,6 +6,7 @@ mod desk;
 mod ends;
 #[cfg(test)]
 mod hostile;
+mod identity;
 #[cfg(test)]
 mod refund;
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod bodies;
 mod docs;
 mod heads;
 mod http2;
+mod identity;
 mod lifecycle;
 mod service;
 mod streams;

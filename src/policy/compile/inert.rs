@@ -33,8 +33,11 @@ pub(super) fn warn(root: &Field<'_>, policy: &Policy) {
     }
 }
 
-const SECTIONS: [(&str, LayerId); 5] = [
+const SECTIONS: [(&str, LayerId); 8] = [
     ("deny", LayerId::Catalog),
+    ("scopes", LayerId::Identity),
+    ("agents", LayerId::Identity),
+    ("session", LayerId::Identity),
     ("egress", LayerId::Egress),
     ("recipients", LayerId::Recipients),
     ("ownership", LayerId::Ownership),
@@ -83,6 +86,11 @@ fn layers_without_rules(layers: &Field<'_>, policy: &Policy) {
         .chain(injection.tools.iter().map(|(_, thresholds)| thresholds))
         .any(|t| t.redact.is_some() || t.block.is_some());
     for (layer, has, help) in [
+        (
+            LayerId::Identity,
+            any(|rule| rule.own_session || !rule.scopes.is_empty() || !rule.agents.is_empty()),
+            "add `scopes`, `agents` or `session` to the rule of a tool",
+        ),
         (
             LayerId::Egress,
             policy.egress.is_some() || any(|rule| !rule.egress.is_empty()),
@@ -145,7 +153,7 @@ fn holds_without_tickets(root: &Field<'_>, policy: &Policy) {
             let enforced = policy.modes.of(layer) == Mode::Enforce;
             let section = rule
                 .peek(key)
-                .filter(|_| enforced && !matches!(key, "ticket" | "deny"));
+                .filter(|_| enforced && matches!(key, "egress" | "recipients" | "ownership"));
             for entry in section
                 .and_then(|section| section.list())
                 .unwrap_or_default()
