@@ -9,7 +9,7 @@ use crate::clock::SystemClock;
 use crate::guard::{Guard, Parts};
 use crate::policy::{self, Policy};
 use crate::protocols::canary::{Fate, ItemKind};
-use crate::proxy::HttpUpstream;
+use crate::proxy::{HttpUpstream, Identify};
 use crate::settings::{Principals, Settings};
 use crate::source::{Problem, Problems, Severity};
 use crate::store::{Stores, tickets::sqlite};
@@ -247,5 +247,25 @@ pub(super) async fn upstreams(settings: &Settings, checks: &mut Vec<Check>) {
                 "check its `url` and that it runs; `--offline` leaves this out",
             ),
         });
+    }
+}
+
+/// Whether the keys that tokens are verified with can be read.
+pub(super) async fn keys(settings: &Settings, checks: &mut Vec<Check>) {
+    if !matches!(settings.principals, Principals::Jwt(_)) {
+        return;
+    }
+    let read = match Identify::new(settings, SystemClock::shared()) {
+        Ok(identify) => identify.load().await,
+        Err(problems) => Err(problems),
+    };
+    match read {
+        Ok(()) => {
+            let message = "the issuer's keys can be read";
+            checks.push(check(Level::Ok, "identity", message, ""));
+        }
+        Err(Problems(problems)) => {
+            checks.extend(problems.iter().map(|problem| told("identity", problem)));
+        }
     }
 }

@@ -225,7 +225,67 @@ fn head(header: &Document) -> Result<(Algorithm, Option<Box<str>>), Fault> {
 
 #[cfg(test)]
 mod tests {
+    use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
+    use futures_util::FutureExt;
+    use futures_util::future::BoxFuture;
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::clock::SystemClock;
+    use crate::identity::Fetch;
+    use crate::settings::KeySource;
+
+    struct Set(Bytes);
+
+    impl Fetch for Set {
+        fn fetch(&self) -> BoxFuture<'_, Result<Bytes, String>> {
+            Box::pin(std::future::ready(Ok(self.0.clone())))
+        }
+    }
+
+    /// A verifier and a token that it takes.
+    fn good() -> (Tokens, Vec<u8>) {
+        let key = Ed25519KeyPair::from_seed_unchecked(&[7; 32]).unwrap();
+        let x = BASE64URL_NOPAD.encode(key.public_key().as_ref());
+        let set = format!(r#"{{"keys":[{{"kty":"OKP","crv":"Ed25519","kid":"k","x":"{x}"}}]}}"#);
+        let set = Bytes::from(set);
+        let rules = JwtPrincipals::new("i", "a", KeySource::Inline(set.clone()));
+        let keys = Jwks::new(Box::new(Set(set)), rules.timing, SystemClock::shared());
+        let tokens = Tokens::new(rules, keys);
+        tokens.load().now_or_never().unwrap().unwrap();
+        let part = |text: &str| BASE64URL_NOPAD.encode(text.as_bytes());
+        let head = part(r#"{"alg":"EdDSA","kid":"k"}"#);
+        let claims = part(r#"{"iss":"i","aud":"a","sub":"ann","exp":9999999999}"#);
+        let text = format!("{head}.{claims}");
+        let signature = BASE64URL_NOPAD.encode(key.sign(text.as_bytes()).as_ref());
+        (tokens, format!("{text}.{signature}").into_bytes())
+    }
+
+    fn verify(tokens: &Tokens, token: &[u8]) -> Result<Caller, Fault> {
+        let verified = tokens.verify(token, &SystemClock).now_or_never();
+        verified.unwrap()
+    }
+
+    proptest! {
+        /// Whatever is changed, left out or added, in one place or in many.
+        #[test]
+        fn a_token_that_was_touched_is_refused(
+            edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0_u8..3), 1..4),
+        ) {
+            let (tokens, token) = good();
+            prop_assert!(verify(&tokens, &token).is_ok());
+            let mut touched = token.clone();
+            for (at, byte, how) in edits {
+                let at = at.index(touched.len());
+                match how {
+                    0 => touched[at] = byte,
+                    1 => drop(touched.remove(at)),
+                    _ => touched.insert(at, byte),
+                }
+            }
+            prop_assert_eq!(verify(&tokens, &touched).is_ok(), touched == token);
+        }
+    }
 
     /// RFC 7515 appendix A.3: its header says ES256, its claims are the example's.
     const KNOWN: &str = "eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJqPP3-Kg6NU1Q";

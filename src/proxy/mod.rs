@@ -34,7 +34,7 @@ use gate::Gate;
 pub(crate) use gate::read;
 use headers::Forwarding;
 use http_body_util::{BodyExt, Full};
-use identify::Identify;
+pub(crate) use identify::Identify;
 use placeholders::Placeholders;
 use route::Routes;
 use sessions::Sessions;

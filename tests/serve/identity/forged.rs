@@ -66,7 +66,7 @@ fn bad(key: &Key, other: &Key) -> Vec<Case> {
     let twice = format!("{},\"sub\":\"bob\"}}", &text[..text.len() - 1]);
     let head = key.header().to_string();
     let plain = encoded(&text);
-    let secret = jsonwebtoken::EncodingKey::from_secret(&key.public());
+    let secret = jsonwebtoken::EncodingKey::from_secret(&key.public()).unwrap();
     let mut confused = jsonwebtoken::Header::new(jsonwebtoken::Algorithm::HS256);
     confused.kid = Some(key.kid.to_owned());
     let confused = jsonwebtoken::encode(&confused, &claims(&json!({})), &secret).unwrap();
