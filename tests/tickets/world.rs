@@ -1,6 +1,6 @@
 //! A guard with the tickets layer alone, a store in a folder of its own, and a clock that stands still.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
