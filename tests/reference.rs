@@ -180,9 +180,14 @@ mod support {
     }
 
     pub fn environment() -> Environment {
-        ["OPENAI_API_KEY", "ANN_APPROVER_KEY", "SUPPORT_KEY"]
-            .map(|name| (name.to_owned(), format!("an example value of {name}")))
-            .into()
+        [
+            "OPENAI_API_KEY",
+            "ANN_APPROVER_KEY",
+            "SUPPORT_KEY",
+            "SHOP_TOKEN",
+        ]
+        .map(|name| (name.to_owned(), format!("an example value of {name}")))
+        .into()
     }
 
     /// Every key of the document that is not a name that its author chose.

@@ -76,7 +76,6 @@ const SLIPS: &[(&str, &str)] = &[
     ("scopes: [\"a:b\"]", "scopes: a:b"),
     ("scopes: [\"a:b\"]", "scopes: []"),
     ("scopes: [\"a:b\"]", "scopes: [a b]"),
-    ("scopes: [\"a:b\"]", "scopes: [a, a]"),
     ("agents: [desk]", "agents: [\"\"]"),
     ("session: own", "session: any"),
     ("deny: true", "deny: false"),

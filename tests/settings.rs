@@ -216,16 +216,16 @@ const MORE: Faults = &[
     ("fixed: {subject: bot}", "jwt: {issuer: i, audience: a}", 1, "{issuer", &["neither of `jwks_url`, `jwks_file`"]),
     ("fixed: {subject: bot}", "jwt: {issuer: i, audience: a, jwks_url: \"http://id.example/k\"}", 1, "\"http", &["with `https`"]),
     ("fixed: {subject: bot}", "jwt: {issuer: i, audience: a, jwks_file: k, jwks_ca: c}", 1, "c", &["no meaning with a file"]),
-    ("fixed: {subject: bot}", "jwt: {issuer: i, audience: a, jwks_file: k, algorithms: [HS256]}", 1, "HS256", &["the choices are", "`RS256`"]),
-    ("fixed: {subject: bot}", "jwt: {issuer: i, audience: a, jwks_file: k, algorithms: [none]}", 1, "none", &["the choices are"]),
+    ("fixed: {subject: bot}", "jwt: {issuer: i, audience: a, jwks_file: k, algorithms: [HS256]}", 1, "HS256", &["cannot be `HS256`"]),
+    ("fixed: {subject: bot}", "jwt: {issuer: i, audience: a, jwks_file: k, algorithms: [none]}", 1, "none", &["cannot be `none`"]),
     ("fixed: {subject: bot}", "jwt: {issuer: i, audience: a, jwks_file: k, leeway: 1h}", 1, "1h", &["more than 5m"]),
     ("fixed: {subject: bot}", "jwt: {issuer: i, audience: a, jwks_file: k, refresh: 1s}", 1, "1s", &["must not fall"]),
     ("fixed: {subject: bot}", "jwt: {issuer: i, audience: a, jwks_file: k, actor_depth: 9}", 1, "9", &["more than 8"]),
     ("fixed: {subject: bot}", "jwt: {issuer: i, audience: a, jwks_file: k, tenant: t, claims: {tenant: org}}", 1, "t", &["keep one of the two"]),
     ("fixed: {subject: bot}", "mtls: {names: [{uri: \"spiffe://a/b\", subject: a}]}", 1, "{names", &["`listen.tls.client_ca`"]),
     ("session: {header: s}", "session: {claim: sid}", 2, "sid", &["no tokens"]),
-    ("stores: {", "secrets: {git: {value_env: KEY_ONE, upstreams: [n]}}\nstores: {", 7, "n", &["no upstream `n`", "did you mean `m`?"]),
-    ("stores: {", "secrets: {git: {value_env: KEY_ONE, upstreams: [m], in: [path]}}\nstores: {", 7, "path", &["the choices are `header`"]),
+    ("stores: {", "secrets: {git: {value_env: KEY_ONE, upstreams: [n]}}\nstores: {", 7, "n", &["no upstream `n`"]),
+    ("stores: {", "secrets: {git: {value_env: KEY_ONE, upstreams: [m], in: [path]}}\nstores: {", 7, "path", &["cannot be `path`"]),
     ("stores: {", "secrets: {git: {value_env: SHORT, upstreams: [m]}}\nstores: {", 7, "SHORT", &["shorter than 8"]),
     ("stores: {", "secrets: {Git: {value_env: KEY_ONE, upstreams: [m]}}\nstores: {", 7, "Git", &["lower case"]),
     ("session: {header: s}", "session: {header: host}", 2, "host", &["cannot be used"]),
@@ -420,6 +420,29 @@ proptest! {
     }
 }
 
+const CERTIFIED: &str = "listen: {tls: {certificate: c, key: k, client_ca: ca.pem}}
+principal: {mtls: {names: [{uri: \"spiffe://a/b\", subject: bot}]}}
+policy: p.yaml
+upstreams: {m: {url: \"http://m\"}}
+routes: [{name: m, prefix: /, upstream: m, protocol: openai_chat}]
+";
+
+#[rustfmt::skip]
+const UNCERTIFIED: Faults = &[
+    ("[{uri: \"spiffe://a/b\", subject: bot}]", "[]", 2, "[]", &["must not be empty"]),
+    ("spiffe://a/b", "desk", 2, "\"desk", &["is not a URI"]),
+    ("uri: \"spiffe://a/b\"", "dns: \"*.agents.example\"", 2, "\"*.", &["is not a DNS name", "wildcards name nobody"]),
+    ("uri: \"spiffe://a/b\"", "dns: 10.0.0.1", 2, "10.0", &["is not a DNS name"]),
+    ("uri: \"spiffe://a/b\", ", "", 2, "{subject", &["neither of `uri`, `dns`"]),
+    ("[{uri", "[{uri: \"spiffe://a/b\", subject: x}, {uri", 2, "{uri: \"spiffe://a/b\", subject: bot", &["same name"]),
+    ("policy: p", "session: {fixed: one}\npolicy: p", 3, "one", &["mix their conversations"]),
+];
+
+#[test]
+fn names_of_certificates_are_checked() {
+    support::every_fault(CERTIFIED, UNCERTIFIED);
+}
+
 /// What the tests share.
 #[cfg(test)]
 mod support {
@@ -506,27 +529,4 @@ mod support {
             assert!(found, "{to}: not at `{caret}` in line {line}\n{said}");
         }
     }
-}
-
-const CERTIFIED: &str = "listen: {tls: {certificate: c, key: k, client_ca: ca.pem}}
-principal: {mtls: {names: [{uri: \"spiffe://a/b\", subject: bot}]}}
-policy: p.yaml
-upstreams: {m: {url: \"http://m\"}}
-routes: [{name: m, prefix: /, upstream: m, protocol: openai_chat}]
-";
-
-#[rustfmt::skip]
-const UNCERTIFIED: Faults = &[
-    ("[{uri: \"spiffe://a/b\", subject: bot}]", "[]", 2, "[]", &["must not be empty"]),
-    ("spiffe://a/b", "desk", 2, "\"desk", &["is not a URI"]),
-    ("uri: \"spiffe://a/b\"", "dns: \"*.agents.example\"", 2, "\"*.", &["is not a DNS name", "wildcards name nobody"]),
-    ("uri: \"spiffe://a/b\"", "dns: 10.0.0.1", 2, "10.0", &["is not a DNS name"]),
-    ("uri: \"spiffe://a/b\", ", "", 2, "{subject", &["neither of `uri`, `dns`"]),
-    ("[{uri", "[{uri: \"spiffe://a/b\", subject: x}, {uri", 2, "{uri: \"spiffe://a/b\", subject: bot", &["same name"]),
-    ("policy: p", "session: {fixed: one}\npolicy: p", 3, "one", &["mix their conversations"]),
-];
-
-#[test]
-fn names_of_certificates_are_checked() {
-    support::every_fault(CERTIFIED, UNCERTIFIED);
 }

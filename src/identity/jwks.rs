@@ -85,24 +85,24 @@ impl Jwks {
         kid: Option<&str>,
         judge: impl FnOnce(&KeySet) -> T,
     ) -> Option<T> {
-        let loaded = match self.usable() {
-            Some(loaded) if loaded.set.knows(kid) => {
+        let loaded = match self.loaded.load_full() {
+            Some(loaded) if self.is_usable(&loaded) && loaded.set.knows(kid) => {
                 if self.age(&loaded) > self.timing.refresh {
                     self.refresh_beside(&loaded);
                 }
                 loaded
             }
             known => {
-                self.refresh(known.as_ref().map(|known| known.at)).await;
-                self.usable()?
+                self.refresh(known.map(|known| known.at)).await;
+                let newest = self.loaded.load_full();
+                newest.filter(|loaded| self.is_usable(loaded))?
             }
         };
         Some(judge(&loaded.set))
     }
 
-    fn usable(&self) -> Option<Arc<Loaded>> {
-        let loaded = self.loaded.load_full()?;
-        (self.age(&loaded) <= self.timing.max_age).then_some(loaded)
+    fn is_usable(&self, loaded: &Loaded) -> bool {
+        self.age(loaded) <= self.timing.max_age
     }
 
     fn age(&self, loaded: &Loaded) -> Duration {

@@ -230,6 +230,7 @@ fn credential<'h>(
         Some((scheme, key)) if with_scheme && scheme.eq_ignore_ascii_case(b"bearer ") => {
             key.trim_ascii()
         }
+        _ if with_scheme && value.eq_ignore_ascii_case(b"bearer") => &[],
         _ => value,
     };
     if bare.is_empty() {

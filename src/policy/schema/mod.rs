@@ -64,7 +64,7 @@ fn texts(description: &str) -> Value {
 
 fn words(description: &str) -> Value {
     let word = json!({"type": "string", "pattern": "^\\S+$"});
-    json!({"type": "array", "minItems": 1, "uniqueItems": true, "items": word, "description": description})
+    json!({"type": "array", "minItems": 1, "items": word, "description": description})
 }
 
 fn object(required: &[&str], properties: &Value) -> Value {

@@ -8,7 +8,7 @@ use url::Host;
 
 use super::jwt::jwt;
 use super::people::header;
-use super::secrets::Secrets;
+use super::secrets::{Secrets, is_exposed};
 use crate::identity::api_key;
 use crate::principal::Principal;
 use crate::settings::{CertificateName, Principals};
@@ -82,11 +82,14 @@ fn api_keys(field: &Field<'_>, secrets: &Secrets<'_>, folder: &Path) -> Option<P
 fn keys_of_file(file: &Field<'_>, folder: &Path, keys: &mut Keys) -> Option<()> {
     let path = folder.join(file.text()?);
     let read = source::read(&path).and_then(|tree| {
+        let tree = tree.masked(&is_exposed);
         let reader = Reader::new();
         let fine = read_keys(&reader.root(&tree), None, keys);
         reader.finish(fine.then_some(()))
     });
-    let problems = read.err()?;
+    let Err(problems) = read else {
+        return Some(());
+    };
     for problem in problems.0 {
         let placed = problem.at.is_some();
         file.report(if placed {
@@ -197,7 +200,9 @@ fn certificate_name(kind: &str, field: &Field<'_>) -> Option<CertificateName> {
         return None;
     }
     match Host::parse(text) {
-        Ok(Host::Domain(name)) if name.eq_ignore_ascii_case(text) && !text.ends_with('.') => {
+        Ok(Host::Domain(name))
+            if name.eq_ignore_ascii_case(text) && !text.contains('*') && !text.ends_with('.') =>
+        {
             Some(CertificateName::Dns(name))
         }
         _ => {
