@@ -164,6 +164,8 @@ pub struct EgressTarget {
     pub authority: Arc<str>,
     /// Whole URL in absolute form; `None` for CONNECT.
     pub url: Option<Arc<str>>,
+    /// The method; of a redirect the one that the next request would have.
+    pub method: Arc<str>,
 }
 
 /// One thing to judge.

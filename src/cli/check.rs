@@ -1,5 +1,6 @@
 //! `holdpoint policy`.
 
+use std::net::ToSocketAddrs as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -31,6 +32,9 @@ pub struct CheckArgs {
     /// Check it against this config too: stores, look-up SQL, routes, and whether every rule can match.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Also ask this machine's resolver for every host that a list names: a name that leads nowhere is a warning.
+    #[arg(long)]
+    resolve: bool,
     #[command(flatten)]
     set: SetArgs,
 }
@@ -68,6 +72,9 @@ fn check(args: &CheckArgs) -> Result<(String, Problems), Problems> {
         }
     };
     let mut warnings = checked.warnings.clone();
+    if args.resolve {
+        warnings.extend(policy::unresolved(&checked, &resolves).0);
+    }
     let mut line = ok_line(&checked.policy);
     if let (Some(config), Some(settings)) = (config, settings) {
         warnings.extend(other_policy(&args.file, &settings));
@@ -79,6 +86,13 @@ fn check(args: &CheckArgs) -> Result<(String, Problems), Problems> {
         line.push_str(&counted(warnings.0.len(), ", ", "warning"));
     }
     Ok((line, warnings))
+}
+
+/// Whether this machine's resolver knows an address of the name.
+fn resolves(name: &str) -> bool {
+    (name, 443)
+        .to_socket_addrs()
+        .is_ok_and(|mut addresses| addresses.next().is_some())
 }
 
 /// A warning where `serve` under this config would not run the policy that is checked.

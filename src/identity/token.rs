@@ -79,7 +79,7 @@ impl Tokens {
         validation.iss = Some(HashSet::from([self.rules.issuer.to_string()]));
         validation.aud = Some(self.rules.audiences.iter().cloned().collect());
         let decoded = jsonwebtoken::decode::<IgnoredAny>(token.text, &key.public, &validation);
-        match decoded.map_err(|error| error.into_kind()) {
+        match decoded.map_err(jsonwebtoken::errors::Error::into_kind) {
             Ok(_) => {}
             Err(ErrorKind::InvalidSignature) => {
                 return Err(Fault::Invalid("its signature is not the issuer's"));

@@ -328,7 +328,7 @@ impl Against<'_> {
                 problems.push(self.at(
                     &format!("{}.agents[{index}]", rule.id),
                     format!("no principal of the config can be the agent `{agent}`"),
-                    did_you_mean("agents of the config", agent, known.into_iter()),
+                    did_you_mean("agents of the config", agent, known),
                 ));
             }
         }

@@ -3,11 +3,13 @@
 mod against;
 mod compile;
 mod model;
+mod names;
 mod schema;
 mod selector;
 
 pub use against::check_against;
 pub use compile::{Checked, check, load, parse, read};
 pub use model::*;
+pub use names::unresolved;
 pub use schema::schema;
 pub use selector::{At, Selector};

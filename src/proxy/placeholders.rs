@@ -196,14 +196,15 @@ impl Placeholders {
 
 /// Names the secret where the config knows it: what an agent made up is in no log.
 fn refused<T>(secret: Option<(&PlacedSecret, &UpstreamName, SecretPlace)>) -> Found<T> {
-    match secret {
-        Some((secret, to, place)) => tracing::warn!(
+    if let Some((secret, to, place)) = secret {
+        tracing::warn!(
             secret = secret.name.as_str(),
             upstream = to.as_str(),
             place = place.as_str(),
             "a placeholder would have taken a secret to where it must not go"
-        ),
-        None => tracing::warn!("a placeholder is malformed, unknown or in a place of none"),
+        );
+    } else {
+        tracing::warn!("a placeholder is malformed, unknown or in a place of none");
     }
     Err(&refuse::SECRET_REFUSED)
 }

@@ -12,12 +12,7 @@ use crate::support::{
 };
 
 fn rule(id: &str, selectors: &[&str]) -> EgressRule {
-    EgressRule {
-        id: id.into(),
-        at: at(selectors),
-        allow: vec![Allowed::List("ours".into())],
-        otherwise: Otherwise::Deny,
-    }
+    EgressRule::new(id, at(selectors), vec![Allowed::List("ours".into())])
 }
 
 fn with(rules: Vec<EgressRule>) -> Policy {

@@ -8,6 +8,7 @@ use holdpoint::guard::{Guard, Parts};
 use holdpoint::item::{
     Arguments, Exchange, Item, Leg, Located, Place, RouteKind, ToolCall, ToolOutput,
 };
+use holdpoint::layers::egress::Entry;
 use holdpoint::names::{RouteName, ToolName, UpstreamName};
 use holdpoint::policy::{List, Lookup, Modes, Policy, PolicyHash, Selector, ToolMatcher, ToolRule};
 use holdpoint::principal::{Principal, Session};
@@ -58,9 +59,13 @@ pub fn lookup(sql: &str) -> Lookup {
 }
 
 pub fn hosts(hosts: &[&str], suffixes: &[&str]) -> List {
+    let below = suffixes.iter().map(|domain| format!("*.{domain}"));
+    let exact = hosts.iter().map(ToString::to_string);
     List {
-        hosts: hosts.iter().map(ToString::to_string).collect(),
-        host_suffixes: suffixes.iter().map(ToString::to_string).collect(),
+        hosts: exact
+            .chain(below)
+            .map(|text| Entry::read(&text).unwrap())
+            .collect(),
         ..List::default()
     }
 }

@@ -101,7 +101,7 @@ fn suite(root: &Field<'_>, folder: &Path) -> Option<Written> {
     let principals = fields
         .required("principals")
         .and_then(|f| named(&f, principal));
-    let by_token = optional(&mut fields, "tokens", |f| f.bool());
+    let by_token = fields.optional_or("tokens", false, Field::bool);
     let tools = fields.required("tools").and_then(|f| tools(&f));
     let assertions = optional(&mut fields, "assertions", |f| named(f, sql));
     let permissions = optional(&mut fields, "permissions", |f| named(f, sql));

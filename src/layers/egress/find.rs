@@ -1,22 +1,21 @@
 //! Every URL in a text, found so that what is judged is what any reader of the text would open.
 //!
 //! Found are absolute URLs of every scheme, with any number and kind of slashes, scheme-relative `//host`, and `www.` names
-//! without a scheme. Only the authority decides where a URL leads, so only its end matters: it is cut at white space,
-//! slashes, quotes and angle brackets; trailing punctuation of the sentence or of Markdown is dropped; anything else in it
-//! is unreadable, since a reader that takes a longer piece would go elsewhere.
+//! without a scheme; also those that stand there percent-encoded.
 
-use super::target::{Refusal, Target, network, read_authority};
+use std::borrow::Cow;
+use std::collections::HashSet;
 
-/// What was found: where it leads, or why that cannot be told.
-pub type Found = Result<Target, Refusal>;
+use percent_encoding::percent_decode_str;
 
-const SLASHES: Refusal = Refusal::Unreadable("not exactly two slashes after the scheme");
-const BACKSLASH: Refusal = Refusal::Unreadable("a backslash in the authority");
-const CONTINUED: Refusal = Refusal::Unreadable("the URL may go on after white space");
-const GLUED: Refusal = Refusal::Unreadable("punctuation in the host");
+use super::code::{Code, Denied};
+use super::run::{self, Found, MAX_AUTHORITY};
+use super::target::{BACKSLASH, SCHEME, SLASHES, network};
 
-/// Bytes of an authority that are read; a longer one is cut and then too long for a name.
-const MAX_AUTHORITY: usize = 1024;
+const HIDDEN: Denied = Denied::new(Code::ControlChar, "a control character in the scheme");
+
+/// Rounds of percent-decoding behind which URLs are looked for.
+const ROUNDS: usize = 3;
 
 /// Schemes that open no connection to a host of their own; mail and telephone are the recipients' concern.
 const HARMLESS: [&str; 11] = [
@@ -30,12 +29,66 @@ pub(super) fn is_harmless(scheme: &str) -> bool {
         .any(|name| name.eq_ignore_ascii_case(scheme))
 }
 
-/// Every URL in `text`, in order.
+/// Every URL in `text`, in order; then those that stand there percent-encoded.
 pub fn find(text: &str) -> Vec<Found> {
+    let mut found = plain(text);
+    if !hides_url(text) {
+        return found;
+    }
+    let mut known: HashSet<_> = found.iter().map(decoded).collect();
+    let mut text_now = Cow::Borrowed(text);
+    for _ in 0..ROUNDS {
+        let Ok(next) = percent_decode_str(&text_now).decode_utf8() else {
+            break;
+        };
+        let next = next.into_owned();
+        // Only with a scheme: two slashes alone are more often a part of some path.
+        for more in plain(&next).into_iter().filter(|more| !more.bare) {
+            if known.insert(decoded(&more)) {
+                found.push(Found {
+                    span: 0..text.len(),
+                    ..more
+                });
+            }
+        }
+        if !hides_url(&next) {
+            break;
+        }
+        text_now = Cow::Owned(next);
+    }
+    found
+}
+
+/// What was found, without regard to escapes: the same URL once more is not news.
+fn decoded(found: &Found) -> String {
+    match &found.url {
+        Ok(url) => {
+            let shown = url.to_string();
+            percent_decode_str(&shown).decode_utf8_lossy().into_owned()
+        }
+        Err(denied) => denied.code.to_string(),
+    }
+}
+
+/// Whether a colon or a slash stands percent-encoded.
+fn hides_url(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.windows(3).any(|window| {
+        matches!(
+            window,
+            [b'%', b'3', b'a' | b'A']
+                | [b'%', b'2', b'f' | b'F' | b'5']
+                | [b'%', b'5', b'c' | b'C']
+        )
+    })
+}
+
+fn plain(text: &str) -> Vec<Found> {
     let mut found = Vec::new();
     let start = text.len() - text.trim_start_matches(is_trimmed).len();
     if hides_scheme(text.get(start..).unwrap_or_default()) {
-        found.push(Err(CONTINUED));
+        let colon = text.find(':').unwrap_or(text.len());
+        found.push(Found::refused(start..colon, HIDDEN));
     }
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -98,7 +151,7 @@ fn after_scheme(text: &str, start: usize, colon: usize, found: &mut Vec<Found>) 
     if is_active(scheme) {
         let opaque = rest.chars().next().is_some_and(|c| !c.is_whitespace());
         if opaque && (!scheme.eq_ignore_ascii_case("data") || is_data(rest)) {
-            found.push(Err(Refusal::Scheme));
+            found.push(Found::refused(begin..colon + 1, SCHEME));
         }
         return None;
     }
@@ -116,7 +169,7 @@ fn after_scheme(text: &str, start: usize, colon: usize, found: &mut Vec<Found>) 
                 .iter()
                 .any(|name| name.eq_ignore_ascii_case(scheme))
         {
-            found.push(Err(Refusal::Scheme));
+            found.push(Found::refused(begin..word(text, at), SCHEME));
         }
         return None;
     };
@@ -130,14 +183,19 @@ fn after_scheme(text: &str, start: usize, colon: usize, found: &mut Vec<Found>) 
         _ => Some(SLASHES),
     };
     if let Some(refusal) = refusal {
-        found.push(Err(refusal));
+        found.push(Found::refused(begin..word(text, at), refusal));
         return Some(at);
     }
-    let (reading, _) = authority(text, known, at);
-    let reading = reading.and_then(|target| undisputed(text, start, begin, at, target));
-    found.push(reading);
+    found.push(run::url(text, known, (start, begin, at)));
     // Not past the authority: another URL may be glued to this one.
     Some(at)
+}
+
+/// The end of the word that goes on at `from`.
+fn word(text: &str, from: usize) -> usize {
+    let ends = |c: char| c.is_whitespace() || c.is_control() || "\"<>`".contains(c);
+    let rest = text.get(from..).unwrap_or_default();
+    from + rest.find(ends).unwrap_or(rest.len())
 }
 
 /// RFC 2397: a media type or nothing, then a comma.
@@ -170,7 +228,7 @@ fn relative(text: &str, start: usize, at: usize, found: &mut Vec<Found>) -> Opti
         return skip;
     }
     let first = at == start;
-    let (reading, end) = authority(text, "https", host);
+    let (_, end) = run::authority(text, "https", host);
     let name = text.get(host..end).unwrap_or_default();
     let slash_follows = text
         .get(end..)
@@ -183,13 +241,17 @@ fn relative(text: &str, start: usize, at: usize, found: &mut Vec<Found>) -> Opti
         return skip;
     }
     if slashes.contains('\\') {
-        found.push(Err(BACKSLASH));
+        found.push(Found::refused(at..end, BACKSLASH));
     } else if slashes.len() > 2 {
         if link {
-            found.push(Err(SLASHES));
+            found.push(Found::refused(at..end, SLASHES));
         }
     } else {
-        found.push(reading);
+        // The scheme is that of the page it stands on.
+        found.push(Found {
+            bare: true,
+            ..run::url(text, "https", (text.len(), at, host))
+        });
     }
     skip
 }
@@ -214,114 +276,11 @@ fn without_scheme(text: &str, start: usize, at: usize, found: &mut Vec<Found>) -
     if !rest.get(4..)?.starts_with(char::is_alphanumeric) {
         return None;
     }
-    let (reading, _) = authority(text, "http", at);
-    let reading = reading.and_then(|target| undisputed(text, start, at, at, target));
-    found.push(reading);
+    found.push(Found {
+        bare: true,
+        ..run::url(text, "http", (start, at, at))
+    });
     Some(at + 4)
-}
-
-/// Reads the authority that begins at `from`; also says where it ends.
-fn authority(text: &str, scheme: &'static str, from: usize) -> (Found, usize) {
-    let rest = text.get(from..).unwrap_or_default();
-    let near = rest
-        .get(..rest.floor_char_boundary(MAX_AUTHORITY))
-        .unwrap_or_default();
-    let length = near.find(ends_authority).unwrap_or(near.len());
-    let end = from + length;
-    let run = rest.get(..length).unwrap_or_default();
-    let tail = rest.get(length..).unwrap_or_default();
-    (read_run(scheme, run, tail), end)
-}
-
-fn ends_authority(c: char) -> bool {
-    c.is_whitespace() || c.is_control() || "/\\?#\"<>`".contains(c)
-}
-
-fn read_run(scheme: &'static str, run: &str, tail: &str) -> Found {
-    if tail.starts_with('\\') {
-        return Err(BACKSLASH);
-    }
-    let control = tail.chars().next().is_some_and(char::is_control);
-    if control && goes_on(tail) {
-        return Err(CONTINUED);
-    }
-    if run.contains(['@', '%']) {
-        return read_authority(scheme, run);
-    }
-    // Of a URL with a path the authority is whole; of one without, the sentence's punctuation follows it.
-    let pathless = !tail.starts_with(['/', '?', '#']);
-    let core = if pathless {
-        run.trim_end_matches(is_trailing)
-    } else {
-        run
-    };
-    let inner = core.find(|c: char| !is_host(c));
-    let Some(inner) = inner else {
-        return read_authority(scheme, core);
-    };
-    // `a.example,https://b.example` and `(a.example)[`: another URL begins behind the punctuation.
-    let (head, glued) = run.split_at_checked(inner).unwrap_or((run, ""));
-    if tail.starts_with("//") && begins_scheme(glued) {
-        return read_authority(scheme, head.trim_end_matches(is_trailing));
-    }
-    Err(GLUED)
-}
-
-/// After a tab, a line end or another control character: what makes a URL out of both sides.
-fn goes_on(tail: &str) -> bool {
-    let line_ends = tail.starts_with(['\r', '\n']);
-    let next = tail.trim_start_matches(char::is_control);
-    next.starts_with(['.', '@', ':', '%', '\\']) && !next.starts_with("...")
-        || !line_ends && next.starts_with(['/', '?', '#'])
-}
-
-/// What a host and port are made of; of other scripts the reader of the name decides.
-fn is_host(c: char) -> bool {
-    c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '[' | ']') || !c.is_ascii()
-}
-
-/// Punctuation that ends a sentence, a quotation or a Markdown construct.
-fn is_trailing(c: char) -> bool {
-    if c.is_ascii() {
-        !c.is_ascii_alphanumeric() && c != '-'
-    } else {
-        !c.is_alphanumeric()
-    }
-}
-
-/// Punctuation and then `scheme:`, to its end.
-fn begins_scheme(glued: &str) -> bool {
-    let scheme = glued.trim_start_matches(is_trailing);
-    scheme.strip_suffix(':').is_some_and(|name| {
-        !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'+')
-    })
-}
-
-/// A string that begins with a URL may be opened whole. Readers then drop tabs and line ends and take spaces into the user
-/// information: if that leads elsewhere, nobody knows where.
-fn undisputed(text: &str, start: usize, begin: usize, from: usize, target: Target) -> Found {
-    if begin != start {
-        return Ok(target);
-    }
-    let rest = text.get(from..).unwrap_or_default();
-    let whole = format!("{}://{rest}", target.scheme);
-    let Ok(parsed) = url::Url::parse(&whole) else {
-        return Ok(target);
-    };
-    if !parsed.username().is_empty() || parsed.password().is_some() {
-        return Err(CONTINUED);
-    }
-    let theirs = parsed.host_str().unwrap_or_default();
-    let theirs = theirs.trim_end_matches('.');
-    let ours = target.host.to_string();
-    let dots = |name: &str| name.bytes().filter(|b| *b == b'.').count();
-    let top = theirs.rsplit('.').next().unwrap_or_default();
-    // Joined lines make a longer name; only one that could exist is a danger.
-    let exists = top.len() > 1 && top.starts_with(|c: char| c.is_ascii_alphabetic());
-    if theirs != ours && dots(theirs) > dots(&ours) && exists {
-        return Err(CONTINUED);
-    }
-    Ok(target)
 }
 
 #[cfg(test)]
@@ -333,10 +292,10 @@ mod tests {
     fn hosts(text: &str) -> Vec<String> {
         find(text)
             .into_iter()
-            .map(|found| match found {
-                Ok(target) => target.host.to_string(),
-                Err(Refusal::Scheme) => "scheme".to_owned(),
-                Err(Refusal::Unreadable(_)) => "unreadable".to_owned(),
+            .map(|found| match found.url {
+                Ok(url) => url.target.host.to_string(),
+                Err(denied) if denied.code == Code::SchemeNotAllowed => "scheme".to_owned(),
+                Err(_) => "unreadable".to_owned(),
             })
             .collect()
     }
@@ -490,8 +449,8 @@ mod tests {
         ) {
             let text = format!("{before} https://evil.example{after}");
             let found = find(&text);
-            let seen = found.iter().any(|found| match found {
-                Ok(target) => target.host.to_string() == "evil.example",
+            let seen = found.iter().any(|found| match &found.url {
+                Ok(url) => url.target.host.to_string() == "evil.example",
                 Err(_) => true,
             });
             prop_assert!(seen, "{:?}", text);

@@ -1,9 +1,19 @@
 //! Where a URL leads, path included: for rules that allow a server by its address.
 
-use super::target::{Refusal, Target, read};
+use std::net::IpAddr;
 
-const PATH: Refusal =
-    Refusal::Unreadable("a path that readers resolve or decode each in their own way");
+use super::code::{Code, Denied};
+use super::deny;
+use super::target::{Host, Target, read};
+
+const PATH: Denied = Denied::new(
+    Code::AmbiguousPath,
+    "a path that readers resolve or decode each in their own way",
+);
+const EMBEDDED: Denied = Denied::new(
+    Code::AmbiguousIp,
+    "an IPv6 address that carries an IPv4 address",
+);
 
 /// A server and a path on it. Query and fragment are not part of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -19,8 +29,13 @@ impl Location {
     ///
     /// # Errors
     /// What the reader refuses, and a path with dot segments, backslashes, or escapes of a dot, a slash or a NUL.
-    pub fn read(url: &str) -> Result<Self, Refusal> {
+    pub fn read(url: &str) -> Result<Self, Denied> {
         let target = read(url)?;
+        if let Host::Ip(IpAddr::V6(address)) = target.host
+            && deny::embedded(address).is_some()
+        {
+            return Err(EMBEDDED);
+        }
         let after = url.split_once("://").map_or("", |(_, after)| after);
         let end = after.find(['?', '#']).unwrap_or(after.len());
         let whole = after.get(..end).unwrap_or_default();

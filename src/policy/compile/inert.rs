@@ -55,6 +55,8 @@ fn sections_of_layers_that_are_off(root: &Field<'_>, policy: &Policy) {
     for (key, layer) in [
         ("provider_tools", LayerId::Catalog),
         ("egress", LayerId::Egress),
+        ("forward", LayerId::Egress),
+        ("rendered", LayerId::Egress),
         ("injection", LayerId::Injection),
     ] {
         if let Some(field) = root.peek(key)
@@ -93,7 +95,10 @@ fn layers_without_rules(layers: &Field<'_>, policy: &Policy) {
         ),
         (
             LayerId::Egress,
-            policy.egress.is_some() || any(|rule| !rule.egress.is_empty()),
+            policy.egress.is_some()
+                || policy.forward.is_some()
+                || policy.rendered.is_some()
+                || any(|rule| !rule.egress.is_empty()),
             "add `egress: {allow: [...]}` for every tool, or `egress` to a rule",
         ),
         (
@@ -173,8 +178,14 @@ fn unused(root: &Field<'_>, policy: &Policy) {
         let egress = rules().flat_map(|rule| &rule.egress).chain(&policy.egress);
         recipients.chain(egress.map(|rule| &rule.allow))
     };
-    let list_used =
-        |name: &str| allow().any(|allow| policy::lists(allow).any(|list| list.as_str() == name));
+    let forward = policy.forward.iter().flat_map(|rule| &rule.allow);
+    let rendered = policy.rendered.iter();
+    let shown = rendered.flat_map(|rule| rule.images.iter().chain(&rule.links));
+    let elsewhere: Vec<_> = forward.chain(shown).collect();
+    let list_used = |name: &str| {
+        allow().any(|allow| policy::lists(allow).any(|list| list.as_str() == name))
+            || elsewhere.iter().any(|list| list.as_str() == name)
+    };
     let lookup_used = |name: &str| {
         let owners = rules().flat_map(|rule| rule.ownership.iter().map(|rule| &rule.owner));
         let allowed = allow().flat_map(|allow| policy::lookups(allow));

@@ -1,11 +1,11 @@
 //! Named allowlists, each entry in the one form in which layers compare it.
 
 use std::collections::HashMap;
-use std::net::Ipv6Addr;
 
 use email_address::{EmailAddress, Options};
 use url::Host;
 
+use super::hosts;
 use crate::names::ListName;
 use crate::policy::List;
 use crate::source::{Field, Fields};
@@ -22,24 +22,17 @@ pub(super) fn lists(field: &Field<'_>) -> HashMap<ListName, Option<List>> {
 
 fn list(field: &Field<'_>) -> Option<List> {
     let mut fields = field.map()?;
-    let hosts = kind(&mut fields, "hosts", host_pattern);
+    let hosts = kind(&mut fields, "hosts", hosts::entry);
     let emails = kind(&mut fields, "emails", email);
     let email_domains = kind(&mut fields, "email_domains", email_domain);
     let accounts = kind(&mut fields, "accounts", account);
-    let mut list = List {
+    let list = List {
+        hosts: hosts?,
         emails: emails?.into_iter().collect(),
         email_domains: email_domains?.into_iter().collect(),
         accounts: accounts?.into_iter().collect(),
         ..List::default()
     };
-    for pattern in hosts? {
-        match pattern {
-            Pattern::Exact(host) => {
-                list.hosts.insert(host);
-            }
-            Pattern::Below(domain) => list.host_suffixes.push(domain),
-        }
-    }
     if list == List::default() {
         field.error(
             format!("the list `{}` is empty", last(field.path())),
@@ -65,119 +58,6 @@ fn kind<T>(
 
 fn last(path: &str) -> &str {
     path.rsplit('.').next().unwrap_or(path)
-}
-
-enum Pattern {
-    Exact(String),
-    Below(String),
-}
-
-fn host_pattern(field: &Field<'_>) -> Option<Pattern> {
-    let text = field.text()?;
-    let Some(domain) = text.strip_prefix("*.") else {
-        return host_and_port(field, text).map(Pattern::Exact);
-    };
-    if domain.contains([':', '/']) {
-        field.error(
-            format!("`{text}`: a wildcard has no port and no path"),
-            "write `*.` and a domain; name a host with a port by itself",
-        );
-        return None;
-    }
-    let domain = host(field, domain)?;
-    if !domain.contains('.') {
-        field.error(
-            format!("`{text}` allows a whole top-level domain"),
-            format!("name the domain below it, such as `*.example.{domain}`"),
-        );
-        return None;
-    }
-    if Host::parse(&domain).is_ok_and(|host| !matches!(host, Host::Domain(_))) {
-        field.error(
-            format!("`{text}`: an address has nothing below it"),
-            "name each address",
-        );
-        return None;
-    }
-    Some(Pattern::Below(domain))
-}
-
-/// `host` or `host:port`, as the egress layer compares it: A-label, lower case, no trailing dot; IPv6 in brackets; the port
-/// only where it is not the scheme's own.
-fn host_and_port(field: &Field<'_>, text: &str) -> Option<String> {
-    let more = ["://", "/", "@", "?", "#", "\\"];
-    let address = text.parse::<Ipv6Addr>().is_ok();
-    if address || more.iter().any(|part| text.contains(part)) {
-        let fault = if address {
-            "needs brackets"
-        } else {
-            "is more than a host"
-        };
-        field.error(format!("`{text}` {fault}"), host_help(text));
-        return None;
-    }
-    let (bare, port) = split_port(text);
-    let host = host(field, bare)?;
-    let Some(port) = port else {
-        return Some(host);
-    };
-    match port.parse::<u16>() {
-        Ok(80 | 443) => {
-            let help = format!("write `{host}`: the ports 80 and 443 go without saying");
-            field.error(format!("`{text}` would never match"), help);
-        }
-        Ok(port) if port > 0 => return Some(format!("{host}:{port}")),
-        _ => field.error(
-            format!("`{port}` is not a port"),
-            "write a number from 1 to 65535, or only the host",
-        ),
-    }
-    None
-}
-
-fn host(field: &Field<'_>, text: &str) -> Option<String> {
-    if text.contains('*') {
-        field.error(
-            format!("`{text}` is not a host"),
-            "a wildcard is `*.` before a domain, such as `*.example.com`; it is the only one",
-        );
-        return None;
-    }
-    let parsed = Host::parse(text.strip_suffix('.').unwrap_or(text));
-    if parsed.is_err() {
-        field.error(
-            format!("`{text}` is not a host"),
-            "write a host such as `api.example.com`, `192.0.2.1` or `[2001:db8::1]`",
-        );
-    }
-    parsed.ok().map(|host| host.to_string())
-}
-
-/// What stands before and after the colon of a port, outside brackets.
-fn split_port(text: &str) -> (&str, Option<&str>) {
-    match text.rsplit_once(':') {
-        Some((bare, port)) if !port.contains(']') => (bare, Some(port)),
-        _ => (text, None),
-    }
-}
-
-/// What to write instead of a URL or a bare IPv6 address.
-fn host_help(text: &str) -> String {
-    let after_scheme = text.split_once("://").map_or(text, |(_, rest)| rest);
-    let authority = after_scheme.split(['/', '?', '#', '\\']).next();
-    let authority = authority.unwrap_or_default();
-    let host = authority.rsplit('@').next().unwrap_or_default();
-    if host.parse::<Ipv6Addr>().is_ok() {
-        return format!("write it in brackets: \"[{host}]\"");
-    }
-    let host = match split_port(host) {
-        (bare, Some("" | "80" | "443")) => bare,
-        _ => host,
-    };
-    if host.is_empty() {
-        return "write a host such as `api.example.com`".to_owned();
-    }
-    format!("write only the host: `{host}`; scheme and path are not compared")
 }
 
 /// Local part lower-cased in ASCII, domain as A-label.

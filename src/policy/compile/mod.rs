@@ -1,10 +1,12 @@
 //! From a policy file to a policy that can run, collecting every problem.
 
+mod hosts;
 mod inert;
 mod injection;
 mod lists;
 mod matcher;
 mod provider_tools;
+mod shared;
 mod tools;
 
 use std::collections::HashMap;
@@ -93,6 +95,14 @@ fn policy(root: &Field<'_>, hash: PolicyHash) -> Option<Policy> {
         Some(field) => tools::egress_for_all(field, &names).map(Some),
         None => Some(None),
     };
+    let forward = match fields.optional("forward") {
+        Some(field) => tools::forward(&field, &names).map(Some),
+        None => Some(None),
+    };
+    let rendered = match fields.optional("rendered") {
+        Some(field) => tools::rendered(&field, &names).map(Some),
+        None => Some(None),
+    };
     let provider_tools = fields.optional("provider_tools").map_or_else(
         || Some(Vec::new()),
         |field| provider_tools::provider_tools(&field),
@@ -109,6 +119,8 @@ fn policy(root: &Field<'_>, hash: PolicyHash) -> Option<Policy> {
         lookups: whole(lookups)?,
         tools: tools?,
         egress: egress?,
+        forward: forward?,
+        rendered: rendered?,
         provider_tools: provider_tools?,
         injection: injection?,
     };

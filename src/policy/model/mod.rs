@@ -16,14 +16,14 @@ use serde::{Deserialize, Serialize};
 
 pub use allowed::{Allowed, lists, lookups};
 pub use conditions::Condition;
-pub use egress::EgressRule;
+pub use egress::{EgressRule, ForwardRule, Reach, RenderedRule};
 pub use injection::{InjectionPolicy, Thresholds};
 pub use ownership::OwnershipRule;
 pub use recipients::{RecipientKind, RecipientRule};
 pub use ticket::{Gate, TicketRule};
 
 use super::selector::Selector;
-use crate::layers::egress::Location;
+use crate::layers::egress::{Entry, Location};
 use crate::names::{ListName, LookupName, RouteName, RuleId, StoreName, ToolName};
 use crate::verdict::{LayerId, Mode};
 
@@ -78,6 +78,10 @@ pub struct Policy {
     pub tools: Vec<ToolRule>,
     /// Hosts that any call may name, for tools whose own rule has no `egress`; `None`: not checked there.
     pub egress: Option<EgressRule>,
+    /// What the forward proxy lets pass; `None`: nothing.
+    pub forward: Option<ForwardRule>,
+    /// Where images and links of a model's text may lead; `None`: not checked.
+    pub rendered: Option<RenderedRule>,
     /// Tools that a model's provider may run; any that no entry covers is denied.
     pub provider_tools: Vec<ProviderToolRule>,
     /// The injection layer's thresholds.
@@ -95,6 +99,8 @@ impl Policy {
             lookups: HashMap::new(),
             tools: Vec::new(),
             egress: None,
+            forward: None,
+            rendered: None,
             provider_tools: Vec::new(),
             injection: InjectionPolicy::never(),
         }
@@ -109,10 +115,8 @@ impl Policy {
 /// What a list allows. A list may have several kinds of entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct List {
-    /// Exact hosts, A-label lower case, no trailing dot, IPv6 in brackets; with `:port` where it is not the scheme's own.
-    pub hosts: HashSet<String>,
-    /// `*.example.com` entries as `example.com`: any name strictly below it.
-    pub host_suffixes: Vec<String>,
+    /// Hosts, wildcards and addresses, with ports and paths.
+    pub hosts: Vec<Entry>,
     /// Whole addresses: local part lower-cased in ASCII, domain as A-label.
     pub emails: HashSet<String>,
     /// Domains, exact: a subdomain is another domain.

@@ -1,20 +1,97 @@
-//! `egress`.
+//! `egress`, `forward` and `rendered`.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::allowed::allow;
-use super::{at, described, object, otherwise};
+use super::{at, described, name, object, otherwise};
+use crate::layers::egress::{HOSTLESS, SCHEMES};
 
 /// `with_at`: for the arguments that a tool's rule names.
 pub(super) fn rule(with_at: bool) -> Value {
-    let allow = allow("Lists with hosts");
+    let mut properties = reach(&SCHEMES);
+    properties.insert("allow".to_owned(), allow("Lists with hosts"));
+    properties.insert(
+        "urls".to_owned(),
+        json!({
+            "enum": ["by_key", "within", "whole"],
+            "description": "by_key (default): a text is searched, and is a URL under a key such as `url`; within: always searched; whole: each text is one URL"
+        }),
+    );
+    properties.insert("otherwise".to_owned(), otherwise());
     if with_at {
-        let properties = json!({"at": at(), "allow": allow, "otherwise": otherwise()});
-        return object(&["at", "allow"], &properties);
+        properties.insert("at".to_owned(), at());
+        return object(&["at", "allow"], &properties.into());
     }
-    let properties = json!({"allow": allow, "otherwise": otherwise()});
     described(
-        object(&["allow"], &properties),
+        object(&["allow"], &properties.into()),
         "URLs in any argument of a tool whose rule has no egress",
     )
+}
+
+pub(super) fn forward() -> Value {
+    let mut properties = reach(&SCHEMES);
+    properties.insert("allow".to_owned(), lists("Lists with hosts"));
+    properties.insert(
+        "methods".to_owned(),
+        json!({
+            "type": "array", "minItems": 1,
+            "items": {"type": "string", "pattern": "^[A-Z-]+$"},
+            "description": "Methods of plain requests; all (default)"
+        }),
+    );
+    properties.insert(
+        "require_sni".to_owned(),
+        json!({"type": "boolean", "description": "A tunnel must begin with TLS that asks for the tunnel's own name; true (default)"}),
+    );
+    described(
+        object(&["allow"], &properties.into()),
+        "What the forward proxy lets pass",
+    )
+}
+
+pub(super) fn rendered() -> Value {
+    let mut schemes = SCHEMES.to_vec();
+    schemes.extend(HOSTLESS);
+    let mut properties = reach(&schemes);
+    properties.insert(
+        "images".to_owned(),
+        lists("Lists with hosts of what a client fetches as soon as it shows a text"),
+    );
+    properties.insert(
+        "links".to_owned(),
+        lists("Lists with hosts of what a person may follow"),
+    );
+    described(
+        object(&["images", "links"], &properties.into()),
+        "Where images and links of a model's text may lead",
+    )
+}
+
+fn lists(description: &str) -> Value {
+    json!({"type": "array", "items": name(), "description": description})
+}
+
+fn reach(schemes: &[&str]) -> Map<String, Value> {
+    let most = |what: &str| json!({"type": "integer", "minimum": 0, "maximum": u32::MAX, "description": format!("Most bytes of a {what}")});
+    let properties = json!({
+        "schemes": {
+            "type": "array", "minItems": 1, "items": {"enum": schemes},
+            "description": "https and wss (default)"
+        },
+        "ports": {
+            "type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 1, "maximum": 65535},
+            "description": "Ports of hosts whose entry names none; the scheme's own (default)"
+        },
+        "max_query": most("query"),
+        "max_path": most("path"),
+        "max_label": most("label that a wildcard stands for"),
+        "random_labels": {
+            "enum": ["allow", "deny"],
+            "description": "Labels under a wildcard that look like encoded data; allow (default)"
+        }
+    });
+    match properties {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
 }

@@ -27,6 +27,8 @@ pub fn schema() -> Value {
             "lists": named(&list(), "Named allowlists"),
             "lookups": named(&lookup(), "Named read-only questions to a database"),
             "egress": egress::rule(false),
+            "forward": egress::forward(),
+            "rendered": egress::rendered(),
             "provider_tools": provider_tools(),
             "tools": {"type": "array", "items": tool(), "description": "Rules; the first that matches a tool decides alone"},
             "injection": injection::section()
@@ -93,7 +95,7 @@ fn list() -> Value {
     let mut list = object(
         &[],
         &json!({
-            "hosts": texts("host, host:port or *.domain"),
+            "hosts": texts("host, *.domain, * for every public name, address or CIDR; with :port or /path where only that is meant"),
             "emails": texts("Whole addresses"),
             "email_domains": texts("Domains, exact"),
             "accounts": texts("Account numbers")

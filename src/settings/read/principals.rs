@@ -84,8 +84,8 @@ fn keys_of_file(file: &Field<'_>, folder: &Path, keys: &mut Keys) -> Option<()> 
     let read = source::read(&path).and_then(|tree| {
         let tree = tree.masked(&is_exposed);
         let reader = Reader::new();
-        let fine = read_keys(&reader.root(&tree), None, keys);
-        reader.finish(fine.then_some(()))
+        let whole = read_keys(&reader.root(&tree), None, keys);
+        reader.finish(whole.then_some(()))
     });
     let Err(problems) = read else {
         return Some(());

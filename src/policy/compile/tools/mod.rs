@@ -9,7 +9,7 @@ mod ticket;
 
 use std::collections::HashMap;
 
-pub(super) use egress::egress_for_all;
+pub(super) use egress::{egress_for_all, forward, rendered};
 
 use super::matcher::{Order, matcher};
 use crate::names::{ListName, LookupName, RouteName, RuleId};
