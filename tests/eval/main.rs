@@ -6,6 +6,7 @@ mod desk;
 mod ends;
 #[cfg(test)]
 mod hostile;
+#[cfg(test)]
 mod identity;
 #[cfg(test)]
 mod refund;
