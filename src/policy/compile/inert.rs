@@ -33,13 +33,14 @@ pub(super) fn warn(root: &Field<'_>, policy: &Policy) {
     }
 }
 
-const SECTIONS: [(&str, LayerId); 8] = [
+const SECTIONS: [(&str, LayerId); 9] = [
     ("deny", LayerId::Catalog),
     ("scopes", LayerId::Identity),
     ("agents", LayerId::Identity),
     ("session", LayerId::Identity),
     ("egress", LayerId::Egress),
     ("recipients", LayerId::Recipients),
+    ("undeclared_recipients", LayerId::Recipients),
     ("ownership", LayerId::Ownership),
     ("ticket", LayerId::Tickets),
 ];
@@ -55,6 +56,7 @@ fn sections_of_layers_that_are_off(root: &Field<'_>, policy: &Policy) {
     for (key, layer) in [
         ("provider_tools", LayerId::Catalog),
         ("egress", LayerId::Egress),
+        ("undeclared_recipients", LayerId::Recipients),
         ("forward", LayerId::Egress),
         ("rendered", LayerId::Egress),
         ("injection", LayerId::Injection),
@@ -103,7 +105,8 @@ fn layers_without_rules(layers: &Field<'_>, policy: &Policy) {
         ),
         (
             LayerId::Recipients,
-            any(|rule| !rule.recipients.is_empty()),
+            policy.undeclared_recipients.is_some()
+                || any(|rule| !rule.recipients.is_empty() || rule.undeclared_recipients.is_some()),
             "add `recipients` to the rule of a tool that sends or pays",
         ),
         (

@@ -10,6 +10,7 @@ mod ticket;
 use std::collections::HashMap;
 
 pub(super) use egress::{egress_for_all, forward, rendered};
+pub(super) use recipients::undeclared;
 
 use super::matcher::{Order, matcher};
 use crate::names::{ListName, LookupName, RouteName, RuleId};
@@ -121,6 +122,10 @@ fn tool_rule(field: &Field<'_>, names: &Names<'_>, order: &mut Order) -> Option<
     let recipients = section(&mut fields, "recipients", |rule| {
         recipients::recipients(rule, names)
     });
+    let undeclared = match fields.optional("undeclared_recipients") {
+        Some(field) => recipients::undeclared(&field).map(Some),
+        None => Some(None),
+    };
     let ownership = section(&mut fields, "ownership", |rule| {
         ownership::ownership(rule, names)
     });
@@ -139,6 +144,7 @@ fn tool_rule(field: &Field<'_>, names: &Names<'_>, order: &mut Order) -> Option<
         executes_at: executes_at?,
         egress: egress?,
         recipients: recipients?,
+        undeclared_recipients: undeclared?,
         ownership: ownership?,
         scopes: scopes?,
         agents: agents?,
@@ -162,6 +168,7 @@ fn deny_alone(rule: &Field<'_>, field: &Field<'_>) -> Option<bool> {
         "executes_at",
         "egress",
         "recipients",
+        "undeclared_recipients",
         "ownership",
         "scopes",
         "agents",
