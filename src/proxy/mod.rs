@@ -14,6 +14,7 @@ mod passage;
 mod placeholders;
 mod redeem;
 pub mod refuse;
+mod relay;
 mod route;
 mod sessions;
 mod stream;
