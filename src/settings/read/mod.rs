@@ -1,9 +1,12 @@
 //! Settings from a file, the environment and flags: merged by `config`, then read once, every problem at its place.
 
+mod jwt;
 mod layers;
 mod listen;
 mod openapi;
 mod people;
+mod placed;
+mod principals;
 mod routes;
 mod secrets;
 mod stores;
@@ -160,10 +163,13 @@ impl Reading<'_> {
                 "add `tickets: {store: tickets.db}`, or remove `approvers`",
             );
         }
-        let principals = fields
+        let mut principals = fields
             .required("principal")
-            .and_then(|field| people::principals(&field, &self.secrets));
-        let session = people::session(&mut fields, principals.as_ref());
+            .and_then(|field| principals::principals(&field, root, &self.secrets, &self.folder));
+        let session = people::session(&mut fields, principals.as_mut());
+        let secrets = fields.optional_or("secrets", Vec::new(), |field| {
+            placed::placed(field, root, &self.secrets)
+        });
         let limits = fields.optional_or("limits", Limits::default(), limits);
         let timeouts = fields.optional_or("timeouts", Timeouts::default(), timeouts);
         Some(Settings {
@@ -175,6 +181,7 @@ impl Reading<'_> {
             tickets: tickets?,
             approvers: approvers?,
             principals: principals?,
+            secrets: secrets?,
             session: session?,
             limits: limits?,
             timeouts: timeouts?,
