@@ -7,6 +7,7 @@ mod together;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,9 +27,12 @@ use crate::verdict::{Finding, Hold, LayerId, Mode, Opinion, Reason, Ruling, Unde
 /// How long one layer may take for one item before it is `Undecided`.
 pub const LAYER_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// So many items are judged before other requests get their turn.
+const SLICE: usize = 64;
+
 /// Told of every decision before it takes effect: metrics, audit, eval's tally. An error refuses the message.
 pub trait Observer: Send + Sync {
-    /// Called once per exchange.
+    /// Called once per exchange, with the claims of the calls that are to be carried out.
     fn decided<'a>(
         &'a self,
         exchange: &'a Exchange,
@@ -92,6 +96,7 @@ pub struct Guard {
     venues: Venues,
     observers: Vec<Arc<dyn Observer>>,
     track_reached: bool,
+    traces: bool,
 }
 
 impl fmt::Debug for Guard {
@@ -115,6 +120,8 @@ pub struct Parts {
     pub observers: Vec<Arc<dyn Observer>>,
     /// Count items that reach a layer that is off: eval wants it, serve does not pay for it.
     pub track_reached: bool,
+    /// Nothing is known of who said what: every `from` of the policy vouches for nothing (eval's arm `provenance:off`).
+    pub provenance_off: bool,
 }
 
 impl Guard {
@@ -150,6 +157,7 @@ impl Guard {
             .then(|| crate::layers::tickets::settler(&policy, &parts.stores))
             .transpose()?;
         Ok(Self {
+            traces: !parts.provenance_off && policy.traces(),
             policy,
             layers,
             settler,
@@ -164,23 +172,28 @@ impl Guard {
         &self.policy
     }
 
+    /// Whether a rule asks who said what: else nobody needs to know it.
+    pub const fn traces(&self) -> bool {
+        self.traces
+    }
+
     /// Judges every item, settles the calls that execute here, and tells the observers.
     ///
     /// # Errors
     /// An observer that could not record the decision: the message must be refused.
     pub async fn decide(&self, exchange: &Exchange) -> Result<Decision, Undecided> {
-        self.decide_together(exchange, None).await
+        self.decide_together(exchange, &[]).await
     }
 
-    /// As [`Guard::decide`]; from the item `together` on calls stand or fall together: where one is refused all are, and no
-    /// approval is spent.
+    /// As [`Guard::decide`]; the items of each of the `groups` are calls that stand or fall together: where one is refused all of
+    /// its group are, and no approval is spent.
     ///
     /// # Errors
     /// As [`Guard::decide`].
     pub async fn decide_together(
         &self,
         exchange: &Exchange,
-        together: Option<usize>,
+        groups: &[Range<usize>],
     ) -> Result<Decision, Undecided> {
         let mut decision = Decision {
             policy: self.policy.hash.clone(),
@@ -191,6 +204,10 @@ impl Guard {
         let mut claims = Unsent::default();
         let memo = Memo::default();
         for (index, located) in exchange.items.iter().enumerate() {
+            if index % SLICE == SLICE - 1 {
+                // Many small items are as long as a large one.
+                tokio::task::yield_now().await;
+            }
             let context = self.context(exchange, located, &memo);
             let mut ruling = self.judge(located, &context).await;
             if let Item::ToolCall(call) = &located.item
@@ -218,14 +235,17 @@ impl Guard {
             }
             decision.rulings.push(ruling);
         }
-        if let Some(from) = together {
+        if !groups.is_empty() {
             let receipts: Vec<_> = decision.receipts.iter().map(|(index, _)| *index).collect();
-            refuse_together(&mut decision.rulings, from, &receipts);
+            for group in groups {
+                refuse_together(&mut decision.rulings, group, &receipts);
+            }
             claims.withdraw(&decision.rulings).await?;
         }
-        if let Err(cause) = self.tell(exchange, &decision).await {
+        let mut told = claims.within(decision);
+        if let Err(cause) = self.tell(exchange, &told.decision).await {
             // Nothing was sent: the approvals stay good.
-            for (_, claim) in claims.0.drain(..) {
+            while let Some((_, claim)) = told.decision.claims.pop() {
                 claim.finish(Outcome::NotSent).await?;
             }
             return Err(Undecided {
@@ -233,8 +253,7 @@ impl Guard {
                 cause: format!("the decision could not be recorded: {cause}"),
             });
         }
-        decision.claims = std::mem::take(&mut claims.0);
-        Ok(decision)
+        Ok(told.made())
     }
 
     async fn tell(&self, exchange: &Exchange, decision: &Decision) -> Result<(), String> {
@@ -406,6 +425,7 @@ mod tests {
                 place: Place::default(),
                 item,
             }],
+            evidence: None,
         };
         let decision = guard.decide(&exchange).await.unwrap();
         let Verdict::Deny(finding) = &decision.rulings[0].verdict else {

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::{
-    Allowed, Checked, ExecutesAt, Gate, HttpLookup, Lookup, Otherwise, Policy, SqlLookup,
+    Allowed, Checked, ExecutesAt, Gate, HttpLookup, Lookup, Origin, Otherwise, Policy, SqlLookup,
     ToolMatcher, ToolRule, usage,
 };
 use crate::item::RouteKind;
@@ -27,6 +27,7 @@ pub fn check_against(checked: &Checked, settings: &Settings, stores: &Stores) ->
     against.lookups(stores, &mut problems);
     against.tickets(&mut problems);
     problems.extend(against.provider_tools());
+    against.provenance(&mut problems);
     for rule in &checked.policy.tools {
         problems.extend(against.venue(rule));
         problems.extend(against.reachable(rule));
@@ -137,7 +138,8 @@ impl Against<'_> {
         }
         let recipients = rule.recipients.iter().map(|rule| (&rule.id, &rule.allow));
         let egress = rule.egress.iter().map(|rule| (&rule.id, &rule.allow));
-        for (id, allow) in recipients.chain(egress) {
+        let arguments = rule.arguments.iter().map(|rule| (&rule.id, &rule.allow));
+        for (id, allow) in recipients.chain(egress).chain(arguments) {
             for (index, allowed) in allow.iter().enumerate() {
                 let Allowed::Lookup(name) = allowed else {
                     continue;
@@ -209,6 +211,33 @@ impl Against<'_> {
             "these entries can never match: no route of the config leads to a model".to_owned(),
             "add a model's route to the config, or remove `provider_tools`",
         ))
+    }
+
+    /// What the user and the operator say is seen on a model's route alone.
+    fn provenance(&self, problems: &mut Problems) {
+        if self.has_model_route() {
+            return;
+        }
+        for (id, allow) in self.policy.allows() {
+            for (index, allowed) in allow.iter().enumerate() {
+                let (word, silent) = match allowed {
+                    Allowed::From(Origin::User | Origin::UserSite) => ("the user", true),
+                    Allowed::From(Origin::Operator) => ("the operator", true),
+                    Allowed::From(Origin::ToolOutput(rule)) => (
+                        "the user",
+                        rule.asked || rule.like_user || !rule.beside.is_empty(),
+                    ),
+                    Allowed::List(_) | Allowed::Lookup(_) => continue,
+                };
+                if silent {
+                    problems.0.push(self.at(
+                        &format!("{id}.allow[{index}]"),
+                        format!("this can never vouch for anything: no route of the config leads to a model, so nobody sees what {word} says"),
+                        "add the model's route to the config, or remove this entry",
+                    ));
+                }
+            }
+        }
     }
 
     fn has_model_route(&self) -> bool {
@@ -377,4 +406,5 @@ fn can_hold(rule: &ToolRule) -> bool {
     rule.ticket.is_some()
         || rule.egress.iter().any(|rule| rule.otherwise == hold)
         || rule.recipients.iter().any(|rule| rule.otherwise == hold)
+        || rule.arguments.iter().any(|rule| rule.otherwise == hold)
 }

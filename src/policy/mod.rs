@@ -13,4 +13,4 @@ pub use compile::{Checked, check, load, parse, read};
 pub use model::*;
 pub use names::unresolved;
 pub use schema::schema;
-pub use selector::{At, Branch, Selector, leading};
+pub use selector::{At, Branch, Selector, Tree, leading};

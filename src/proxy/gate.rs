@@ -22,6 +22,7 @@ use super::redeem::Redemption;
 use super::refuse::{self, Refused, should_retry};
 use super::route::{Entry, Routes};
 use super::sessions::Sessions;
+use super::trail::Trail;
 use super::transit::Transit;
 use super::upstream::Upstream;
 use super::{Body, Setup, full};
@@ -32,11 +33,13 @@ use crate::principal::Principal;
 use crate::protocols::http_tools::problem;
 use crate::protocols::openai_chat;
 use crate::protocols::{Refusal, Request, Written};
+use crate::provenance::{self, Tie};
 use crate::settings;
 use crate::wire::body::{self, Encodings, Pace};
 use crate::wire::budget::Budget;
 use crate::wire::json::{BODY_DEPTH, Document};
 use crate::wire::media::{Media, media};
+use crate::wire::offload::offload;
 
 const POLICY: HeaderName = HeaderName::from_static("holdpoint-policy");
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
@@ -68,6 +71,7 @@ pub(super) struct Gate<U> {
     pub(super) memory: Budget,
     pub(super) tasks: TaskTracker,
     pub(super) sessions: Sessions,
+    pub(super) evidence: Arc<provenance::Sessions>,
     pub(super) upstream: U,
 }
 
@@ -159,11 +163,17 @@ impl<U: Upstream> Gate<U> {
         *address = entry.protocol.address(&request);
         let used = entry.protocol.uses(&request);
         self.owned(entry, used, &session.principal)?;
+        // The beginning of a conversation names it, but is no secret: it ties nothing to it.
+        let ties = session.key.is_some() || entry.protocol.kind() != RouteKind::Model;
         if session.key.is_none()
             && let Some(own) = entry.protocol.session(&request)
         {
             session.key = Some(scoped(&own, &session.principal));
         }
+        let trail = guard.traces().then(|| {
+            let tie = ties.then(|| Tie::of(&session)).flatten();
+            Trail::new(Arc::clone(&self.evidence), tie, entry.protocol.kind())
+        });
         let transit = Arc::new(Transit {
             guard,
             metrics: Arc::clone(&self.setup.metrics),
@@ -171,11 +181,13 @@ impl<U: Upstream> Gate<U> {
             entry: Arc::clone(entry),
             session: Arc::new(session),
             memory: self.memory.clone(),
+            trail,
         });
         let mut decision = judge(&transit, &request).await?;
         let came = request.body.clone();
         let again = (!decision.receipts.is_empty()).then(|| request.clone());
-        let written = entry.protocol.write(request, &decision);
+        let length = request.body.len();
+        let written = offload(length, || entry.protocol.write(request, &decision));
         let claims = Claims::of(&mut decision);
         if let Ok(Written::Forward(request)) = written {
             let exact = !encoded && same(&came, &request.body);
@@ -272,7 +284,9 @@ impl<U: Upstream> Gate<U> {
             .map_err(|error| refuse::request_body(&error))?;
         parts.uri = below;
         parts.headers.remove(header::CONTENT_ENCODING);
-        Ok((read(parts, bytes)?, !encodings.is_identity()))
+        let length = bytes.len();
+        let request = offload(length, || read(parts, bytes))?;
+        Ok((request, !encodings.is_identity()))
     }
 
     fn outgoing(
@@ -307,19 +321,21 @@ pub(crate) fn read(parts: Parts, body: Bytes) -> Result<Request, Refused> {
 
 /// What the guard says of a request. Also one without items is decided: nothing to scan is not nothing to record.
 async fn judge(transit: &Transit, request: &Request) -> Result<Decision, Refused> {
-    let items = transit
-        .entry
-        .protocol
-        .read(request)
-        .map_err(refuse::malformed_request)?;
+    let protocol = &transit.entry.protocol;
+    let length = request.body.len();
+    let items = offload(length, || protocol.read(request)).map_err(refuse::malformed_request)?;
     let rest = match transit.kind() {
         _ if items.is_empty() => Unscanned::NoItem,
         RouteKind::Model => Unscanned::UserText,
         _ => Unscanned::Structure,
     };
-    let unjudged = transit.entry.protocol.unjudged(request, &items);
+    if let Some(trail) = &transit.trail {
+        let said = offload(length, || protocol.said(request));
+        trail.hear(said.map_err(refuse::malformed_request)?, &transit.metrics);
+    }
+    let unjudged = offload(length, || protocol.unjudged(request, &items));
     let judged = transit
-        .judge(Leg::ToUpstream, items, None)
+        .judge(Leg::ToUpstream, items, &[])
         .await
         .map_err(|undecided| refuse::undecided_request(&undecided))?;
     transit.rest(rest, request.body.len(), judged.bytes, &unjudged);

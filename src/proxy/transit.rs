@@ -1,9 +1,11 @@
 //! What one request's two legs share: the guard it began with, its route, its session, and the bytes they count.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::refuse::{self, Refused};
 use super::route::Entry;
+use super::trail::Trail;
 use super::upstream::UpstreamError;
 use crate::guard::{Decision, Guard};
 use crate::item::{Exchange, Item, Leg, Located, RouteKind};
@@ -21,6 +23,8 @@ pub(super) struct Transit {
     pub(super) entry: Arc<Entry>,
     pub(super) session: Arc<Session>,
     pub(super) memory: Budget,
+    /// `None`: no rule asks who said what.
+    pub(super) trail: Option<Trail>,
 }
 
 /// What the guard said, and how many bytes of text it was about.
@@ -30,15 +34,16 @@ pub(super) struct Judged {
 }
 
 impl Transit {
-    /// Has the items judged and counts their texts.
-    /// From the item `together` on calls stand or fall together.
+    /// Has the items judged and counts their texts. The items of each of the `groups` stand or fall together.
     pub(super) async fn judge(
         &self,
         leg: Leg,
         items: Vec<Located>,
-        together: Option<usize>,
+        groups: &[Range<usize>],
     ) -> Result<Judged, Undecided> {
         let route = &self.entry.route;
+        let is_call = |located: &Located| matches!(located.item, Item::ToolCall(_));
+        let trail = self.trail.as_ref().filter(|_| items.iter().any(is_call));
         let exchange = Exchange {
             leg,
             route: route.name.clone(),
@@ -46,8 +51,12 @@ impl Transit {
             upstream: route.upstream.clone(),
             session: Arc::clone(&self.session),
             items,
+            evidence: trail.map(Trail::evidence),
         };
-        let decision = self.guard.decide_together(&exchange, together).await?;
+        let decision = self.guard.decide_together(&exchange, groups).await?;
+        if let Some(trail) = &self.trail {
+            trail.judged(leg, &exchange.items, &decision.rulings, &self.metrics);
+        }
         let (mut scanned, mut unscanned) = (0, 0);
         for (located, ruling) in exchange.items.iter().zip(&decision.rulings) {
             let judged = ruling.opinions.iter().any(|o| o.mode != Mode::Off);

@@ -14,6 +14,7 @@ mod egress;
 mod injection;
 mod injection_data;
 mod ownership;
+mod recipient_vectors;
 mod recipients;
 mod support;
 mod vectors;

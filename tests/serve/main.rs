@@ -9,10 +9,12 @@
 )]
 
 mod bodies;
+mod clients;
 mod docs;
 mod heads;
 mod http2;
 mod lifecycle;
+mod provenance;
 mod service;
 mod streams;
 #[path = "../support/mod.rs"]

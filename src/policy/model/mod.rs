@@ -15,17 +15,18 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use allowed::{Allowed, lists, lookups};
+pub use allowed::{Allowed, ArgumentRule, Origin, lists, lookups, origins};
 pub use conditions::Condition;
 pub use egress::{EgressRule, ForwardRule, Reach, RenderedRule};
 pub use injection::{InjectionPolicy, Thresholds};
 pub use lookup::{HttpLookup, Lookup, SqlLookup};
 pub use ownership::{Owners, OwnershipRule};
-pub use recipients::{RecipientKind, RecipientRule};
+pub use recipients::{Permit, Plus, RecipientKind, RecipientRule, Undeclared};
 pub use ticket::{Gate, TicketRule};
 
 use super::selector::Selector;
 use crate::layers::egress::{Entry, Location};
+pub use crate::layers::recipients::Region;
 use crate::names::{ListName, LookupName, RouteName, RuleId, ToolName};
 use crate::verdict::{LayerId, Mode};
 
@@ -78,6 +79,8 @@ pub struct Policy {
     pub lookups: HashMap<LookupName, Lookup>,
     /// In file order: the first match wins.
     pub tools: Vec<ToolRule>,
+    /// What becomes of texts that look like recipients and that no rule is for; `None`: the policy does not say.
+    pub undeclared_recipients: Option<Undeclared>,
     /// Hosts that any call may name, for tools whose own rule has no `egress`; `None`: not checked there.
     pub egress: Option<EgressRule>,
     /// What the forward proxy lets pass; `None`: nothing.
@@ -100,6 +103,7 @@ impl Policy {
             lists: HashMap::new(),
             lookups: HashMap::new(),
             tools: Vec::new(),
+            undeclared_recipients: None,
             egress: None,
             forward: None,
             rendered: None,
@@ -123,8 +127,33 @@ pub struct List {
     pub emails: HashSet<String>,
     /// Domains, exact: a subdomain is another domain.
     pub email_domains: HashSet<String>,
+    /// Domains of which every subdomain is meant, not the domain itself.
+    pub email_subdomains_of: HashSet<String>,
+    /// Domains that may be given access as a whole, exact.
+    pub share_domains: HashSet<String>,
+    /// E.164 with `+`.
+    pub phones: HashSet<String>,
+    /// Ids of chats, channels and users, as they stand.
+    pub chats: HashSet<String>,
     /// Account numbers without spaces, upper case.
     pub accounts: HashSet<String>,
+}
+
+impl List {
+    /// Adds the entries for recipients of another one.
+    pub(crate) fn add(&mut self, other: &Self) {
+        for (into, from) in [
+            (&mut self.emails, &other.emails),
+            (&mut self.email_domains, &other.email_domains),
+            (&mut self.email_subdomains_of, &other.email_subdomains_of),
+            (&mut self.share_domains, &other.share_domains),
+            (&mut self.phones, &other.phones),
+            (&mut self.chats, &other.chats),
+            (&mut self.accounts, &other.accounts),
+        ] {
+            into.extend(from.iter().cloned());
+        }
+    }
 }
 
 /// Which tools a rule is for.
@@ -185,6 +214,10 @@ pub struct ToolRule {
     pub egress: Vec<EgressRule>,
     /// People and accounts in arguments.
     pub recipients: Vec<RecipientRule>,
+    /// Other arguments, and where they must come from.
+    pub arguments: Vec<ArgumentRule>,
+    /// What becomes of texts that look like recipients and that no rule is for; `None`: as the policy says.
+    pub undeclared_recipients: Option<Undeclared>,
     /// Resources in arguments.
     pub ownership: Vec<OwnershipRule>,
     /// Scopes that the principal must have, all of them.
@@ -206,6 +239,8 @@ impl ToolRule {
             executes_at: None,
             egress: Vec::new(),
             recipients: Vec::new(),
+            arguments: Vec::new(),
+            undeclared_recipients: None,
             ownership: Vec::new(),
             scopes: Vec::new(),
             when: Vec::new(),

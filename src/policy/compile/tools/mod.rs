@@ -10,6 +10,7 @@ use std::collections::HashMap;
 
 pub(super) use egress::{egress_for_all, forward, rendered};
 pub(super) use ownership::parameter;
+pub(super) use recipients::undeclared;
 
 use super::matcher::{Order, matcher};
 use crate::names::{ListName, LookupName, RouteName, RuleId};
@@ -118,6 +119,13 @@ fn tool_rule(field: &Field<'_>, names: &Names<'_>, order: &mut Order) -> Option<
     let recipients = section(&mut fields, "recipients", |rule| {
         recipients::recipients(rule, names)
     });
+    let arguments = section(&mut fields, "arguments", |rule| {
+        allowed::arguments(rule, names)
+    });
+    let undeclared = match fields.optional("undeclared_recipients") {
+        Some(field) => recipients::undeclared(&field).map(Some),
+        None => Some(None),
+    };
     let ownership = section(&mut fields, "ownership", |rule| {
         ownership::ownership(rule, names)
     });
@@ -133,6 +141,8 @@ fn tool_rule(field: &Field<'_>, names: &Names<'_>, order: &mut Order) -> Option<
         executes_at: executes_at?,
         egress: egress?,
         recipients: recipients?,
+        arguments: arguments?,
+        undeclared_recipients: undeclared?,
         ownership: ownership?,
         scopes: Vec::new(),
         when: Vec::new(),
@@ -154,6 +164,8 @@ fn deny_alone(rule: &Field<'_>, field: &Field<'_>) -> Option<bool> {
         "executes_at",
         "egress",
         "recipients",
+        "arguments",
+        "undeclared_recipients",
         "ownership",
         "ticket",
     ];
