@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::servers::{Server, wanted};
 use crate::support::client::{self, Answer, request};
-use crate::support::upstream::{Received, Step, Upstream, answer, chunk, json as json_steps, send};
+use crate::support::upstream::{Received, Step, Upstream, chunk, json as json_steps, send};
 
 const LAYERS: &str = "layers: {catalog: off, identity: off, egress: off, recipients: off, ownership: enforce, injection: off, tickets: off}";
 
