@@ -8,7 +8,7 @@ use holdpoint::layers::egress::{
 use holdpoint::policy::Selector;
 use serde_json::Value;
 
-use super::vectors::{Decided, Said, selectors, switch, text, texts};
+use super::file::{Decided, Said, selectors, switch, text, texts};
 
 fn said<T>(result: Result<T, Denied>) -> Said {
     result.map(drop).map_err(|denied| denied.code.as_str())

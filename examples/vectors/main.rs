@@ -9,11 +9,13 @@
 //! 2 where the file, or a vector in it, cannot be understood.
 
 mod destinations;
+mod file;
 mod people;
-mod vectors;
 
 use std::io::Write as _;
 use std::process::ExitCode;
+
+use file::File;
 
 fn main() -> ExitCode {
     let mut err = std::io::stderr().lock();
@@ -23,7 +25,7 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let read = std::fs::read_to_string(path).map_err(|error| error.to_string());
-    let file = match read.and_then(|text| vectors::File::read(&text)) {
+    let file = match read.and_then(|text| File::read(&text)) {
         Ok(file) => file,
         Err(error) => {
             let _ = writeln!(err, "{}: {error}", path.display());

@@ -7,7 +7,7 @@ use holdpoint::layers::recipients;
 use holdpoint::policy::{List, Permit, Plus, RecipientKind, RecipientRule, Region, Selector};
 use serde_json::Value;
 
-use super::vectors::{Decided, selectors, switch, text, texts};
+use super::file::{Decided, selectors, switch, text, texts};
 
 /// What the policy allows, as the library's rule and list.
 pub fn decide(kind: &str, policy: &Value, input: &str) -> Decided {

@@ -2,10 +2,10 @@
 
 #[path = "../../examples/vectors/destinations.rs"]
 mod destinations;
+#[path = "../../examples/vectors/file.rs"]
+mod file;
 #[path = "../../examples/vectors/people.rs"]
 mod people;
-#[path = "../../examples/vectors/vectors.rs"]
-mod vectors;
 
 use holdpoint::layers::egress::Entry;
 use holdpoint::policy::{Allowed, EgressRule, List, Policy, Selector};
@@ -15,16 +15,16 @@ use serde_json::{Value, json};
 
 use crate::support::{call_verdict, data, guard, policy};
 
-fn file() -> Option<(vectors::File, Value)> {
+fn dev() -> Option<(file::File, Value)> {
     let path = data("egress/vectors_dev.json")?;
     let text = std::fs::read_to_string(path).unwrap();
     let value = serde_json::from_str(&text).unwrap();
-    Some((vectors::File::read(&text).unwrap(), value))
+    Some((file::File::read(&text).unwrap(), value))
 }
 
 #[test]
 fn the_public_matchers_decide_every_vector() {
-    let Some((file, value)) = file() else {
+    let Some((file, value)) = dev() else {
         return;
     };
     let mut wrong = Vec::new();
@@ -49,7 +49,7 @@ fn the_public_matchers_decide_every_vector() {
 
 /// The policy of a vector, as far as it is one of hosts, schemes and ports.
 fn layer_policy(given: &Value) -> Policy {
-    let texts = |key: &str| vectors::texts(given, key).unwrap();
+    let texts = |key: &str| file::texts(given, key).unwrap();
     let ports = given["ports"].as_array().unwrap().iter();
     let mut rule = EgressRule::new(
         "egress",
@@ -77,7 +77,7 @@ fn layer_policy(given: &Value) -> Policy {
 /// A URL in a field of its own, and as a text that is searched.
 #[tokio::test]
 async fn the_layer_decides_urls_alike() {
-    let Some((file, value)) = file() else {
+    let Some((file, value)) = dev() else {
         return;
     };
     let mut judged = 0;

@@ -97,17 +97,12 @@ pub fn selector(path: &str) -> Result<Selector, String> {
     let inner = path.strip_prefix('$').unwrap_or(path);
     let dotted = inner.replace('[', ".").replace(']', "");
     let steps: Vec<_> = dotted.split('.').filter(|step| !step.is_empty()).collect();
-    let pointer: String = steps
-        .iter()
-        .map(|step| {
-            format!(
-                "/{}",
-                step.trim_matches(['\'', '"'])
-                    .replace('~', "~0")
-                    .replace('/', "~1")
-            )
-        })
-        .collect();
+    let mut pointer = String::new();
+    for step in steps {
+        pointer.push('/');
+        let key = step.trim_matches(['\'', '"']);
+        pointer.push_str(&key.replace('~', "~0").replace('/', "~1"));
+    }
     Selector::parse(&pointer).map_err(|error| format!("`{path}`: {error}"))
 }
 
