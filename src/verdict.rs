@@ -105,6 +105,10 @@ pub enum Reason {
     HostNotAllowed,
     /// A URL could not be read unambiguously.
     UrlUnreadable,
+    /// A name leads to an address that the policy does not allow, such as a private one.
+    AddressNotAllowed,
+    /// A tunnel does not begin with TLS for the name that it was asked for.
+    TunnelRefused,
     /// A recipient is on no list that the rule allows.
     RecipientNotAllowed,
     /// A recipient could not be read unambiguously.
@@ -149,12 +153,14 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 27] = [
         Self::ToolDenied,
         Self::ProviderToolUnlisted,
         Self::InjectionDetected,
         Self::HostNotAllowed,
         Self::UrlUnreadable,
+        Self::AddressNotAllowed,
+        Self::TunnelRefused,
         Self::RecipientNotAllowed,
         Self::RecipientUnreadable,
         Self::NotOwner,
@@ -185,6 +191,8 @@ impl Reason {
             Self::InjectionDetected => "injection_detected",
             Self::HostNotAllowed => "host_not_allowed",
             Self::UrlUnreadable => "url_unreadable",
+            Self::AddressNotAllowed => "address_not_allowed",
+            Self::TunnelRefused => "tunnel_refused",
             Self::RecipientNotAllowed => "recipient_not_allowed",
             Self::RecipientUnreadable => "recipient_unreadable",
             Self::NotOwner => "not_owner",
@@ -225,6 +233,12 @@ impl Reason {
             }
             Self::UrlUnreadable => {
                 "A URL in the arguments is malformed or ambiguous. Send a plain absolute URL."
+            }
+            Self::AddressNotAllowed => {
+                "The host has an address that agents may not reach, such as one of a private network, so none of its addresses is used. Retrying does not help."
+            }
+            Self::TunnelRefused => {
+                "A tunnel must begin with TLS that names the host it was asked for. Use TLS with that server name."
             }
             Self::RecipientNotAllowed => {
                 "A recipient, or a way of sharing, is not on the allowlist. Retrying does not help; an operator can allow it in the policy."

@@ -246,6 +246,37 @@ impl Guard {
         Ok(told.made())
     }
 
+    /// Tells the observers that every item of the exchange is refused, by a layer's own matcher in another room: where there is
+    /// no item any more that the layer could judge, such as the addresses that a name turned out to have. It holds in every
+    /// mode of the layer.
+    ///
+    /// # Errors
+    /// An observer that could not record it: the message must be refused all the same.
+    pub async fn refuse(&self, exchange: &Exchange, finding: Finding) -> Result<(), Undecided> {
+        let refused = |located: &Located| Ruling {
+            place: located.place.clone(),
+            verdict: Verdict::Deny(finding.clone()),
+            opinions: vec![Opinion {
+                layer: finding.layer,
+                mode: Mode::Enforce,
+                reached: true,
+                verdict: Verdict::Deny(finding.clone()),
+                elapsed: Duration::ZERO,
+            }],
+        };
+        let decision = Decision {
+            policy: self.policy.hash.clone(),
+            rulings: exchange.items.iter().map(refused).collect(),
+            claims: Vec::new(),
+            receipts: Vec::new(),
+        };
+        let told = self.tell(exchange, &decision).await;
+        told.map_err(|cause| Undecided {
+            layer: finding.layer,
+            cause: format!("the refusal could not be recorded: {cause}"),
+        })
+    }
+
     async fn tell(&self, exchange: &Exchange, decision: &Decision) -> Result<(), String> {
         for observer in &self.observers {
             observer.decided(exchange, decision).await?;

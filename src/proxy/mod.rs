@@ -2,16 +2,17 @@
 //!
 //! Requests come as HTTP says, also in process: with exactly one `host` header, or as HTTP/2 with an authority.
 
-mod admission;
+pub(crate) mod admission;
 mod answer;
 mod claims;
 mod client;
-mod gate;
-mod headers;
-mod identify;
+pub(crate) mod gate;
+pub(crate) mod headers;
+pub(crate) mod identify;
 mod keep_alive;
-mod passage;
+pub(crate) mod passage;
 mod redeem;
+pub(crate) mod redirect;
 pub mod refuse;
 mod relay;
 mod route;
@@ -135,7 +136,7 @@ pub fn error_codes() -> impl Iterator<Item = &'static str> {
 }
 
 /// Unique to this process: a `Via` that names it is a loop.
-fn pseudonym() -> String {
+pub(crate) fn pseudonym() -> String {
     let id = uuid::Uuid::now_v7().simple().to_string();
     let tail = id.get(id.len() - 12..).unwrap_or(&id);
     format!("holdpoint-{tail}")
