@@ -34,6 +34,8 @@ impl Asking {
             kind: RouteKind::Forward,
             upstream: UpstreamName::from(FORWARD),
             session: Arc::clone(&self.session),
+            // Only lists vouch here.
+            evidence: None,
             items: vec![Located {
                 place: Place::default(),
                 item: Item::Egress(target),

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::{Allowed, Checked, ExecutesAt, Gate, Otherwise, Policy, ToolMatcher, ToolRule};
+use super::{Allowed, Checked, ExecutesAt, Gate, Origin, Otherwise, Policy, ToolMatcher, ToolRule};
 use crate::item::RouteKind;
 use crate::names::{LookupName, RouteName, StoreName, ToolName};
 use crate::settings::{Route, RouteProtocol, Settings};
@@ -27,6 +27,7 @@ pub fn check_against(checked: &Checked, settings: &Settings, stores: &Stores) ->
     against.tickets(&mut problems);
     problems.extend(against.provider_tools());
     problems.extend(against.forward());
+    against.provenance(&mut problems);
     for rule in &checked.policy.tools {
         problems.extend(against.venue(rule));
         problems.extend(against.reachable(rule));
@@ -123,7 +124,8 @@ impl Against<'_> {
         }
         let recipients = rule.recipients.iter().map(|rule| (&rule.id, &rule.allow));
         let egress = rule.egress.iter().map(|rule| (&rule.id, &rule.allow));
-        for (id, allow) in recipients.chain(egress) {
+        let arguments = rule.arguments.iter().map(|rule| (&rule.id, &rule.allow));
+        for (id, allow) in recipients.chain(egress).chain(arguments) {
             for (index, allowed) in allow.iter().enumerate() {
                 let Allowed::Lookup(lookup) = allowed else {
                     continue;
@@ -221,6 +223,33 @@ impl Against<'_> {
                 "`listen.forward` is set in the config and the policy does not say where agents may go".to_owned(),
                 "add `forward: {allow: [LIST]}` to the policy, or remove `listen.forward` from the config",
             )),
+        }
+    }
+
+    /// What the user and the operator say is seen on a model's route alone.
+    fn provenance(&self, problems: &mut Problems) {
+        if self.has_model_route() {
+            return;
+        }
+        for (id, allow) in self.policy.allows() {
+            for (index, allowed) in allow.iter().enumerate() {
+                let (word, silent) = match allowed {
+                    Allowed::From(Origin::User | Origin::UserSite) => ("the user", true),
+                    Allowed::From(Origin::Operator) => ("the operator", true),
+                    Allowed::From(Origin::ToolOutput(rule)) => (
+                        "the user",
+                        rule.asked || rule.like_user || !rule.beside.is_empty(),
+                    ),
+                    Allowed::List(_) | Allowed::Lookup(_) => continue,
+                };
+                if silent {
+                    problems.0.push(self.at(
+                        &format!("{id}.allow[{index}]"),
+                        format!("this can never vouch for anything: no route of the config leads to a model, so nobody sees what {word} says"),
+                        "add the model's route to the config, or remove this entry",
+                    ));
+                }
+            }
         }
     }
 
@@ -390,4 +419,5 @@ fn can_hold(rule: &ToolRule) -> bool {
     rule.ticket.is_some()
         || rule.egress.iter().any(|rule| rule.otherwise == hold)
         || rule.recipients.iter().any(|rule| rule.otherwise == hold)
+        || rule.arguments.iter().any(|rule| rule.otherwise == hold)
 }

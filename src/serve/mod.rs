@@ -322,7 +322,7 @@ fn setup(
         stores,
         venues: settings.venues(),
         observers,
-        track_reached: false,
+        ..Parts::default()
     };
     let guard = Guard::new(Arc::clone(policy), &policy.modes, parts)?;
     Ok(Setup {
