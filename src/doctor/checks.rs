@@ -152,19 +152,6 @@ pub(super) fn listeners(settings: &Settings, checks: &mut Vec<Check>) {
             );
         }
     }
-    if let Some(at) = listen.forward.filter(|at| open(*at)) {
-        if matches!(settings.principals, Principals::Fixed(_)) {
-            warn(
-                format!("whoever reaches {at} may use the forward proxy"),
-                "let only your agents reach it, or use `principal.api_keys`",
-            );
-        } else {
-            warn(
-                format!("agents send their keys to the forward proxy at {at} without TLS"),
-                "bind it to a loopback address or a private network",
-            );
-        }
-    }
     if let Some(at) = listen.approvers.filter(|at| open(*at)) {
         warn(
             format!("the ticket API is reachable at {at} from other machines"),

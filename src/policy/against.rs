@@ -27,7 +27,6 @@ pub fn check_against(checked: &Checked, settings: &Settings, stores: &Stores) ->
     against.lookups(stores, &mut problems);
     against.tickets(&mut problems);
     problems.extend(against.provider_tools());
-    problems.extend(against.forward());
     against.provenance(&mut problems);
     problems.extend(against.rendered());
     problems.extend(against.forward());
@@ -215,33 +214,6 @@ impl Against<'_> {
             "these entries can never match: no route of the config leads to a model".to_owned(),
             "add a model's route to the config, or remove `provider_tools`",
         ))
-    }
-
-    /// A forward proxy and what says where it may lead come together.
-    fn forward(&self) -> Option<Problem> {
-        let listens = self.settings.listen.forward.is_some();
-        match (&self.policy.forward, listens) {
-            (None, false) => None,
-            (Some(_), true) if self.policy.modes.of(LayerId::Egress) == Mode::Off => {
-                let message = "`listen.forward` is set in the config and the layer `egress` is off: nobody judges where agents go";
-                Some(self.at(
-                    "layers.egress",
-                    message.to_owned(),
-                    "write `egress: enforce`, or remove `listen.forward` from the config",
-                ))
-            }
-            (Some(_), true) => None,
-            (Some(_), false) => Some(self.at(
-                "forward",
-                "this section can never apply: the config has no forward proxy".to_owned(),
-                "add `listen: {forward: 127.0.0.1:3128}` to the config, or remove `forward`",
-            )),
-            (None, true) => Some(self.at(
-                "forward",
-                "`listen.forward` is set in the config and the policy does not say where agents may go".to_owned(),
-                "add `forward: {allow: [LIST]}` to the policy, or remove `listen.forward` from the config",
-            )),
-        }
     }
 
     /// What the user and the operator say is seen on a model's route alone.

@@ -400,11 +400,6 @@ pub(crate) fn refused(mut response: Response<Bytes>, refusal: &Refusal) -> Respo
             let basic = HeaderValue::from_static("Basic realm=\"holdpoint\"");
             headers.insert(header::PROXY_AUTHENTICATE, basic);
         }
-        StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
-            // What a proxy's clients know how to answer.
-            let basic = HeaderValue::from_static("Basic realm=\"holdpoint\"");
-            headers.insert(header::PROXY_AUTHENTICATE, basic);
-        }
         StatusCode::UPGRADE_REQUIRED => {
             headers.insert(header::UPGRADE, HeaderValue::from_static("HTTP/1.1"));
             headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));

@@ -17,9 +17,6 @@ use crate::store::sql::ServerTls;
 /// What metrics, logs and decisions call the forward listener, as a route and as the upstream behind it.
 pub const FORWARD: &str = "forward";
 
-/// What metrics, logs and decisions call the forward listener, as a route and as the upstream behind it.
-pub const FORWARD: &str = "forward";
-
 /// Everything `serve` needs besides the policy.
 #[derive(Debug)]
 pub struct Settings {
