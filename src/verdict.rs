@@ -237,7 +237,7 @@ impl Reason {
             }
             Self::ResourceUnknown => "The resource was not found. Check the id.",
             Self::ConditionFailed => {
-                "The arguments are outside what the policy allows for this tool. Retrying the same call does not help."
+                "The call is outside what the policy allows for this tool: its arguments, its caller, its time, or what was called before. Retrying the same call at once does not help."
             }
             Self::ScopeMissing => "The signed-in user may not use this tool.",
             Self::DefinitionChanged => {

@@ -1,5 +1,6 @@
 //! The guard: ordered layers with modes. It judges, settles tickets, and turns every failure into a refusal.
 
+mod charge;
 mod combine;
 mod settle;
 mod together;
@@ -10,13 +11,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+pub use charge::Charges;
 use futures_util::future::BoxFuture;
 pub use settle::{Claim, Outcome, Receipt, Settlement, Settler};
 use together::Unsent;
 pub use together::refuse_together;
 
+use crate::clock::Clock;
 use crate::item::{Exchange, Item, Located, RouteKind, ToolCall, UnreadableCall};
 use crate::layers::{Context, LAYERS, Layer};
+use crate::ledger::Ledger;
 use crate::names::{RouteName, RuleId, ToolName};
 use crate::policy::{ExecutesAt, Modes, Policy, PolicyHash};
 use crate::source::{Problem, Problems};
@@ -50,6 +54,21 @@ pub struct Decision {
     pub claims: Vec<(usize, Box<dyn Claim>)>,
     /// Receipts for items that were done before, by index of the item: nothing is sent for these.
     pub receipts: Vec<(usize, Receipt)>,
+    /// What the calls that now pass were charged with.
+    pub charges: Charges,
+}
+
+impl Decision {
+    /// One that claims, repeats and charges nothing.
+    pub fn new(policy: PolicyHash, rulings: Vec<Ruling>) -> Self {
+        Self {
+            policy,
+            rulings,
+            claims: Vec::new(),
+            receipts: Vec::new(),
+            charges: Charges::default(),
+        }
+    }
 }
 
 impl fmt::Debug for Decision {
@@ -89,6 +108,8 @@ pub struct Guard {
     policy: Arc<Policy>,
     layers: Vec<(Mode, Arc<dyn Layer>)>,
     settler: Option<Arc<dyn Settler>>,
+    ledger: Arc<dyn Ledger>,
+    clock: Arc<dyn Clock>,
     venues: Venues,
     observers: Vec<Arc<dyn Observer>>,
     track_reached: bool,
@@ -153,6 +174,8 @@ impl Guard {
             policy,
             layers,
             settler,
+            ledger: parts.stores.ledger,
+            clock: parts.stores.clock,
             venues: parts.venues,
             observers: parts.observers,
             track_reached: parts.track_reached,
@@ -182,16 +205,14 @@ impl Guard {
         exchange: &Exchange,
         together: Option<usize>,
     ) -> Result<Decision, Undecided> {
-        let mut decision = Decision {
-            policy: self.policy.hash.clone(),
-            rulings: Vec::with_capacity(exchange.items.len()),
-            claims: Vec::new(),
-            receipts: Vec::new(),
-        };
+        let rulings = Vec::with_capacity(exchange.items.len());
+        let mut decision = Decision::new(self.policy.hash.clone(), rulings);
         let mut claims = Unsent::default();
+        let mut charges = Charges::pending(&self.ledger);
         for (index, located) in exchange.items.iter().enumerate() {
             let context = self.context(exchange, located);
             let mut ruling = self.judge(located, &context).await;
+            let (mut approved, mut replayed) = (false, false);
             if let Item::ToolCall(call) = &located.item
                 && let Verdict::Hold(hold) = ruling.verdict.clone()
             {
@@ -205,9 +226,11 @@ impl Guard {
                 ruling.verdict = match settled {
                     Settlement::Redeem(claim) => {
                         claims.0.push((index, claim));
+                        approved = true;
                         Verdict::Allow
                     }
                     Settlement::Replay(receipt) => {
+                        replayed = true;
                         decision.receipts.push((index, receipt));
                         Verdict::Allow
                     }
@@ -215,11 +238,21 @@ impl Guard {
                     Settlement::Deny(finding) => Verdict::Deny(finding),
                 };
             }
+            if context.executes_here && ruling.verdict == Verdict::Allow && !replayed {
+                let call = (index, located);
+                if let Err(finding) = self.charge(call, &context, approved, &mut charges) {
+                    ruling.verdict = Verdict::Deny(finding);
+                    if let Some((_, claim)) = claims.0.pop_if(|(of, _)| *of == index) {
+                        claim.finish(Outcome::NotSent).await?;
+                    }
+                }
+            }
             decision.rulings.push(ruling);
         }
         if let Some(from) = together {
             let receipts: Vec<_> = decision.receipts.iter().map(|(index, _)| *index).collect();
             refuse_together(&mut decision.rulings, from, &receipts);
+            charges.withdraw(&decision.rulings);
             claims.withdraw(&decision.rulings).await?;
         }
         if let Err(cause) = self.tell(exchange, &decision).await {
@@ -233,6 +266,7 @@ impl Guard {
             });
         }
         decision.claims = std::mem::take(&mut claims.0);
+        decision.charges = charges.made();
         Ok(decision)
     }
 

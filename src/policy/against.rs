@@ -122,7 +122,9 @@ impl Against<'_> {
         }
         let recipients = rule.recipients.iter().map(|rule| (&rule.id, &rule.allow));
         let egress = rule.egress.iter().map(|rule| (&rule.id, &rule.allow));
-        for (id, allow) in recipients.chain(egress) {
+        let when = rule.when.iter();
+        let when = when.filter_map(|rule| Some((&rule.id, rule.allow()?)));
+        for (id, allow) in recipients.chain(egress).chain(when) {
             for (index, allowed) in allow.iter().enumerate() {
                 let Allowed::Lookup(lookup) = allowed else {
                     continue;
@@ -362,4 +364,5 @@ fn can_hold(rule: &ToolRule) -> bool {
     rule.ticket.is_some()
         || rule.egress.iter().any(|rule| rule.otherwise == hold)
         || rule.recipients.iter().any(|rule| rule.otherwise == hold)
+        || rule.when.iter().any(|rule| rule.otherwise == hold)
 }

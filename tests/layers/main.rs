@@ -9,6 +9,7 @@
 )]
 
 mod catalog;
+mod conditions;
 mod egress;
 mod injection;
 mod injection_data;

@@ -1,6 +1,6 @@
 //! Controls that are written down and never run: the commonest fault of a guardrail.
 
-use crate::policy::{self, Otherwise, Policy, ToolMatcher, ToolRule};
+use crate::policy::{self, Condition, Otherwise, Policy, ToolMatcher, ToolRule};
 use crate::source::{Field, Problem};
 use crate::verdict::{LayerId, Mode};
 
@@ -33,11 +33,12 @@ pub(super) fn warn(root: &Field<'_>, policy: &Policy) {
     }
 }
 
-const SECTIONS: [(&str, LayerId); 6] = [
+const SECTIONS: [(&str, LayerId); 7] = [
     ("deny", LayerId::Catalog),
     ("egress", LayerId::Egress),
     ("recipients", LayerId::Recipients),
     ("undeclared_recipients", LayerId::Recipients),
+    ("when", LayerId::Catalog),
     ("ownership", LayerId::Ownership),
     ("ticket", LayerId::Tickets),
 ];
@@ -125,8 +126,8 @@ fn layers_without_rules(layers: &Field<'_>, policy: &Policy) {
 }
 
 fn held<'r>(rule: &Field<'r>) -> Option<Field<'r>> {
-    rule.peek("otherwise")
-        .filter(|field| field.node().as_text() == Some("hold"))
+    let word = rule.peek("otherwise").or_else(|| rule.peek("else"));
+    word.filter(|field| field.node().as_text() == Some("hold"))
 }
 
 /// A hold needs somebody who can lift it.
@@ -135,8 +136,13 @@ fn holds_without_tickets(root: &Field<'_>, policy: &Policy) {
         return;
     }
     let say = |field: &Field<'_>| {
+        let key = if field.path().ends_with(".else") {
+            "else"
+        } else {
+            "otherwise"
+        };
         field.warn(
-            "`otherwise: hold` refuses like `deny`: the layer `tickets` is not enforced",
+            format!("`{key}: hold` refuses like `deny`: the layer `tickets` is not enforced"),
             "set `layers.tickets: enforce`, or write `deny`",
         );
     };
@@ -171,6 +177,8 @@ fn unused(root: &Field<'_>, policy: &Policy) {
     let allow = || {
         let recipients = rules().flat_map(|rule| rule.recipients.iter().map(|rule| &rule.allow));
         let egress = rules().flat_map(|rule| &rule.egress).chain(&policy.egress);
+        let when = rules().flat_map(|rule| rule.when.iter().filter_map(Condition::allow));
+        let recipients = recipients.chain(when);
         recipients.chain(egress.map(|rule| &rule.allow))
     };
     let forward = policy.forward.iter().flat_map(|rule| &rule.allow);

@@ -1,6 +1,7 @@
 //! The JSON Schema of a policy file, for editors. What it lets through is still read by `compile`, which knows more.
 
 mod allowed;
+mod conditions;
 mod egress;
 mod injection;
 mod ownership;
@@ -162,6 +163,7 @@ fn tool() -> Value {
             "recipients": rules(&recipients::rule(), "People and accounts in arguments"),
             "undeclared_recipients": recipients::undeclared(),
             "ownership": rules(&ownership::rule(), "Resources in arguments"),
+            "when": rules(&conditions::rule(), "What must hold for the call to pass"),
             "ticket": ticket::rule()
         }),
     )

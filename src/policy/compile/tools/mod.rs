@@ -1,6 +1,7 @@
 //! Rules for tools.
 
 mod allowed;
+mod conditions;
 mod egress;
 mod ownership;
 mod recipients;
@@ -128,6 +129,9 @@ fn tool_rule(field: &Field<'_>, names: &Names<'_>, order: &mut Order) -> Option<
     let ownership = section(&mut fields, "ownership", |rule| {
         ownership::ownership(rule, names)
     });
+    let when = section(&mut fields, "when", |rule| {
+        conditions::condition(rule, names)
+    });
     let ticket = match fields.optional("ticket") {
         Some(field) => ticket::ticket(&field).map(Some),
         None => Some(None),
@@ -143,7 +147,7 @@ fn tool_rule(field: &Field<'_>, names: &Names<'_>, order: &mut Order) -> Option<
         undeclared_recipients: undeclared?,
         ownership: ownership?,
         scopes: Vec::new(),
-        when: Vec::new(),
+        when: when?,
         ticket: ticket?,
     })
 }
@@ -164,6 +168,7 @@ fn deny_alone(rule: &Field<'_>, field: &Field<'_>) -> Option<bool> {
         "recipients",
         "undeclared_recipients",
         "ownership",
+        "when",
         "ticket",
     ];
     for (key, _) in rule.entries().unwrap_or_default() {
