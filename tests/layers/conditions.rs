@@ -456,7 +456,7 @@ fn what_can_never_hold_or_never_fail_is_told_at_load() {
             "{principal: tenant, at_most: 5}",
             "no meaning for the principal",
         ),
-        ("{principal: user, one_of: [x]}", "the choices are"),
+        ("{principal: user, one_of: [x]}", "cannot be"),
         (
             "{between: {from: \"08:00\", to: \"08:00\", zone: UTC}}",
             "can never hold",
@@ -479,7 +479,7 @@ fn what_can_never_hold_or_never_fail_is_told_at_load() {
         ),
         ("{count: {per: session, at_most: 0}}", "can never hold"),
         ("{count: {per: session, at_most: 1.5}}", "a whole number"),
-        ("{count: {per: user, at_most: 1}}", "the choices are"),
+        ("{count: {per: user, at_most: 1}}", "cannot be"),
         ("{sum: {per: session, at_most: 1}}", "lacks the key `at`"),
         (
             "{sum: {at: /a, per: session, at_most: -1}}",
@@ -491,7 +491,7 @@ fn what_can_never_hold_or_never_fail_is_told_at_load() {
         ),
         (
             "{at: /a, at_most: 5, else: ask}",
-            "the choices are `deny`, `hold`",
+            "cannot be `ask`",
         ),
     ] {
         let said = load(when);
