@@ -1,5 +1,6 @@
 //! What one request's two legs share: the guard it began with, its route, its session, and the bytes they count.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::refuse::{self, Refused};
@@ -30,13 +31,12 @@ pub(super) struct Judged {
 }
 
 impl Transit {
-    /// Has the items judged and counts their texts.
-    /// From the item `together` on calls stand or fall together.
+    /// Has the items judged and counts their texts. The items of each of the `groups` stand or fall together.
     pub(super) async fn judge(
         &self,
         leg: Leg,
         items: Vec<Located>,
-        together: Option<usize>,
+        groups: &[Range<usize>],
     ) -> Result<Judged, Undecided> {
         let route = &self.entry.route;
         let exchange = Exchange {
@@ -47,7 +47,7 @@ impl Transit {
             session: Arc::clone(&self.session),
             items,
         };
-        let decision = self.guard.decide_together(&exchange, together).await?;
+        let decision = self.guard.decide_together(&exchange, groups).await?;
         let (mut scanned, mut unscanned) = (0, 0);
         for (located, ruling) in exchange.items.iter().zip(&decision.rulings) {
             let judged = ruling.opinions.iter().any(|o| o.mode != Mode::Off);

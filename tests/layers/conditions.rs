@@ -395,7 +395,8 @@ async fn calls_that_stand_or_fall_together_are_counted_together_or_not() {
 }
 
 async fn decide_as_one(guard: &Guard, exchange: &Exchange) -> Decision {
-    guard.decide_together(exchange, Some(0)).await.unwrap()
+    let all = 0..exchange.items.len();
+    guard.decide_together(exchange, &[all]).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -489,10 +490,7 @@ fn what_can_never_hold_or_never_fail_is_told_at_load() {
             "{count: {per: session, at_most: 1, window: 0s}}",
             "must be from 1s",
         ),
-        (
-            "{at: /a, at_most: 5, else: ask}",
-            "cannot be `ask`",
-        ),
+        ("{at: /a, at_most: 5, else: ask}", "cannot be `ask`"),
     ] {
         let said = load(when);
         assert!(
