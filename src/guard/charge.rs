@@ -105,7 +105,7 @@ impl Guard {
                 })
                 .collect();
             match self.ledger.charge(&entries, self.clock.now()) {
-                Ok(charged) => charges.made.push((index, charged)),
+                Ok(made) => charges.made.push((index, made)),
                 Err(Uncharged::Exceeded(rule)) => {
                     return Err(Finding {
                         layer: layer.id(),

@@ -82,6 +82,7 @@ impl fmt::Debug for Decision {
             .field("rulings", &self.rulings)
             .field("claims", &self.claims.len())
             .field("receipts", &self.receipts)
+            .field("charges", &self.charges)
             .finish()
     }
 }

@@ -136,11 +136,7 @@ fn holds_without_tickets(root: &Field<'_>, policy: &Policy) {
         return;
     }
     let say = |field: &Field<'_>| {
-        let key = if field.path().ends_with(".else") {
-            "else"
-        } else {
-            "otherwise"
-        };
+        let key = field.path().rsplit('.').next().unwrap_or_default();
         field.warn(
             format!("`{key}: hold` refuses like `deny`: the layer `tickets` is not enforced"),
             "set `layers.tickets: enforce`, or write `deny`",

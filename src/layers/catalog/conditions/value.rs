@@ -103,21 +103,21 @@ fn bound(amount: &Decimal, test: &Test) -> Option<&'static str> {
 }
 
 /// The same for a text by itself.
-pub(super) fn text_fails(text: &str, test: &Test) -> Option<&'static str> {
+pub(super) fn text_fails(value: &str, test: &Test) -> Option<&'static str> {
     match test {
-        Test::AtLeast(_) | Test::AtMost(_) => match number(text) {
+        Test::AtLeast(_) | Test::AtMost(_) => match number(value) {
             Ok(amount) => bound(&amount, test),
             Err(why) => Some(why),
         },
         Test::OneOf(scalars) => {
-            let listed = scalars.contains(&Scalar::Text(text.to_owned()));
+            let listed = scalars.contains(&Scalar::Text(value.to_owned()));
             (!listed).then_some("none of `one_of`")
         }
-        Test::Matches(regex) => (!regex.is_match(text)).then_some("not what `matches` says"),
+        Test::Matches(regex) => (!regex.is_match(value)).then_some("not what `matches` says"),
         Test::InCidr(networks) => {
             // Octal, short and integer spellings are no addresses here; what carries an address of the other kind is not taken
             // apart.
-            let Ok(address) = text.parse::<IpAddr>() else {
+            let Ok(address) = value.parse::<IpAddr>() else {
                 return Some("not an address");
             };
             let inside = networks.iter().any(|network| network.contains(&address));

@@ -168,13 +168,13 @@ fn tests(fields: &mut Fields<'_>) -> Option<Vec<Test>> {
 /// Tests of which one excludes the other.
 fn contradictions(field: &Field<'_>, tests: &[Test]) -> Option<()> {
     let mut bounds = (None, None);
-    let (mut numbers, mut texts) = (false, 0);
+    let (mut numbers, mut addresses) = (false, false);
     for test in tests {
         match test {
             Test::AtLeast(least) => bounds.0 = Some(*least),
             Test::AtMost(most) => bounds.1 = Some(*most),
-            Test::Matches(_) | Test::InCidr(_) => texts += 1,
-            Test::OneOf(_) => {}
+            Test::InCidr(_) => addresses = true,
+            Test::Matches(_) | Test::OneOf(_) => {}
         }
         numbers |= matches!(test, Test::AtLeast(_) | Test::AtMost(_));
     }
@@ -189,7 +189,7 @@ fn contradictions(field: &Field<'_>, tests: &[Test]) -> Option<()> {
         );
         return None;
     }
-    if numbers && texts > 0 && tests.iter().any(|test| matches!(test, Test::InCidr(_))) {
+    if numbers && addresses {
         field.error(
             "this condition can never hold: no number is an address",
             "remove one of the tests, or name two arguments in two conditions",
