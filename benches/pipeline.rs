@@ -86,6 +86,7 @@ fn exchange(leg: Leg, items: Vec<Located>) -> Exchange {
             principal: Arc::new(principal),
         }),
         items,
+        evidence: None,
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::{Allowed, Checked, ExecutesAt, Gate, Otherwise, Policy, ToolMatcher, ToolRule};
+use super::{Allowed, Checked, ExecutesAt, Gate, Origin, Otherwise, Policy, ToolMatcher, ToolRule};
 use crate::item::RouteKind;
 use crate::names::{LookupName, RouteName, StoreName, ToolName};
 use crate::settings::{Route, RouteProtocol, Settings};
@@ -26,6 +26,7 @@ pub fn check_against(checked: &Checked, settings: &Settings, stores: &Stores) ->
     against.lookups(stores, &mut problems);
     against.tickets(&mut problems);
     problems.extend(against.provider_tools());
+    against.provenance(&mut problems);
     for rule in &checked.policy.tools {
         problems.extend(against.venue(rule));
         problems.extend(against.reachable(rule));
@@ -124,7 +125,8 @@ impl Against<'_> {
         let egress = rule.egress.iter().map(|rule| (&rule.id, &rule.allow));
         let when = rule.when.iter();
         let when = when.filter_map(|rule| Some((&rule.id, rule.allow()?)));
-        for (id, allow) in recipients.chain(egress).chain(when) {
+        let arguments = rule.arguments.iter().map(|rule| (&rule.id, &rule.allow));
+        for (id, allow) in recipients.chain(egress).chain(arguments).chain(when) {
             for (index, allowed) in allow.iter().enumerate() {
                 let Allowed::Lookup(lookup) = allowed else {
                     continue;
@@ -196,6 +198,33 @@ impl Against<'_> {
             "these entries can never match: no route of the config leads to a model".to_owned(),
             "add a model's route to the config, or remove `provider_tools`",
         ))
+    }
+
+    /// What the user and the operator say is seen on a model's route alone.
+    fn provenance(&self, problems: &mut Problems) {
+        if self.has_model_route() {
+            return;
+        }
+        for (id, allow) in self.policy.allows() {
+            for (index, allowed) in allow.iter().enumerate() {
+                let (word, silent) = match allowed {
+                    Allowed::From(Origin::User | Origin::UserSite) => ("the user", true),
+                    Allowed::From(Origin::Operator) => ("the operator", true),
+                    Allowed::From(Origin::ToolOutput(rule)) => (
+                        "the user",
+                        rule.asked || rule.like_user || !rule.beside.is_empty(),
+                    ),
+                    Allowed::List(_) | Allowed::Lookup(_) => continue,
+                };
+                if silent {
+                    problems.0.push(self.at(
+                        &format!("{id}.allow[{index}]"),
+                        format!("this can never vouch for anything: no route of the config leads to a model, so nobody sees what {word} says"),
+                        "add the model's route to the config, or remove this entry",
+                    ));
+                }
+            }
+        }
     }
 
     fn has_model_route(&self) -> bool {
@@ -364,5 +393,6 @@ fn can_hold(rule: &ToolRule) -> bool {
     rule.ticket.is_some()
         || rule.egress.iter().any(|rule| rule.otherwise == hold)
         || rule.recipients.iter().any(|rule| rule.otherwise == hold)
+        || rule.arguments.iter().any(|rule| rule.otherwise == hold)
         || rule.when.iter().any(|rule| rule.otherwise == hold)
 }

@@ -132,6 +132,7 @@ pub fn exchange(item: Item, subject: &str) -> Exchange {
             place: Place::default(),
             item,
         }],
+        evidence: None,
     }
 }
 

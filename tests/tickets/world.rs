@@ -176,6 +176,7 @@ impl Call {
                 place: Place::default(),
                 item: Item::ToolCall(call),
             }],
+            evidence: None,
         }
     }
 }

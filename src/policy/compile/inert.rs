@@ -1,6 +1,6 @@
 //! Controls that are written down and never run: the commonest fault of a guardrail.
 
-use crate::policy::{self, Condition, Otherwise, Policy, ToolMatcher, ToolRule};
+use crate::policy::{self, Otherwise, Policy, ToolMatcher, ToolRule};
 use crate::source::{Field, Problem};
 use crate::verdict::{LayerId, Mode};
 
@@ -13,6 +13,7 @@ pub(super) fn warn(root: &Field<'_>, policy: &Policy) {
         layers_without_rules(layers, policy);
     }
     holds_without_tickets(root, policy);
+    sites_of_no_urls(root);
     unused(root, policy);
     let any = |rule: &ToolRule| rule.matcher == ToolMatcher::Any;
     if !policy.tools.iter().any(any) {
@@ -33,10 +34,11 @@ pub(super) fn warn(root: &Field<'_>, policy: &Policy) {
     }
 }
 
-const SECTIONS: [(&str, LayerId); 7] = [
+const SECTIONS: [(&str, LayerId); 8] = [
     ("deny", LayerId::Catalog),
     ("egress", LayerId::Egress),
     ("recipients", LayerId::Recipients),
+    ("arguments", LayerId::Recipients),
     ("undeclared_recipients", LayerId::Recipients),
     ("when", LayerId::Catalog),
     ("ownership", LayerId::Ownership),
@@ -99,7 +101,11 @@ fn layers_without_rules(layers: &Field<'_>, policy: &Policy) {
         (
             LayerId::Recipients,
             policy.undeclared_recipients.is_some()
-                || any(|rule| !rule.recipients.is_empty() || rule.undeclared_recipients.is_some()),
+                || any(|rule| {
+                    !rule.recipients.is_empty()
+                        || !rule.arguments.is_empty()
+                        || rule.undeclared_recipients.is_some()
+                }),
             "add `recipients` to the rule of a tool that sends or pays",
         ),
         (
@@ -128,6 +134,25 @@ fn layers_without_rules(layers: &Field<'_>, policy: &Policy) {
 fn held<'r>(rule: &Field<'r>) -> Option<Field<'r>> {
     let word = rule.peek("otherwise").or_else(|| rule.peek("else"));
     word.filter(|field| field.node().as_text() == Some("hold"))
+}
+
+/// `site` is about URLs.
+fn sites_of_no_urls(root: &Field<'_>) {
+    for rule in rules(root) {
+        let sections = ["recipients", "arguments"].into_iter();
+        let sections = sections.filter_map(|key| rule.peek(key)?.list());
+        let allow = sections
+            .flatten()
+            .filter_map(|entry| entry.peek("allow")?.list());
+        for entry in allow.flatten().filter(Field::is_map) {
+            if let Some(site) = entry.peek("site") {
+                site.warn(
+                    "`site` is about URLs: here it vouches for nothing more",
+                    "remove it, or move the rule to `egress`",
+                );
+            }
+        }
+    }
 }
 
 /// A hold needs somebody who can lift it.
@@ -170,13 +195,7 @@ fn holds_without_tickets(root: &Field<'_>, policy: &Policy) {
 
 fn unused(root: &Field<'_>, policy: &Policy) {
     let rules = || policy.tools.iter();
-    let allow = || {
-        let recipients = rules().flat_map(|rule| rule.recipients.iter().map(|rule| &rule.allow));
-        let egress = rules().flat_map(|rule| &rule.egress).chain(&policy.egress);
-        let when = rules().flat_map(|rule| rule.when.iter().filter_map(Condition::allow));
-        let recipients = recipients.chain(when);
-        recipients.chain(egress.map(|rule| &rule.allow))
-    };
+    let allow = || policy.allows().map(|(_, allow)| allow);
     let forward = policy.forward.iter().flat_map(|rule| &rule.allow);
     let rendered = policy.rendered.iter();
     let shown = rendered.flat_map(|rule| rule.images.iter().chain(&rule.links));

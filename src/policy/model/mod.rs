@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use allowed::{Allowed, lists, lookups};
+pub use allowed::{Allowed, ArgumentRule, Origin, lists, lookups, origins};
 pub use conditions::{Claim, Condition, Hours, Limit, Per, PrincipalPart, Scalar, Test};
 pub use egress::{EgressRule, ForwardRule, Reach, RenderedRule};
 pub use injection::{InjectionPolicy, Thresholds};
@@ -221,6 +221,8 @@ pub struct ToolRule {
     pub egress: Vec<EgressRule>,
     /// People and accounts in arguments.
     pub recipients: Vec<RecipientRule>,
+    /// Other arguments, and where they must come from.
+    pub arguments: Vec<ArgumentRule>,
     /// What becomes of texts that look like recipients and that no rule is for; `None`: as the policy says.
     pub undeclared_recipients: Option<Undeclared>,
     /// Resources in arguments.
@@ -244,6 +246,7 @@ impl ToolRule {
             executes_at: None,
             egress: Vec::new(),
             recipients: Vec::new(),
+            arguments: Vec::new(),
             undeclared_recipients: None,
             ownership: Vec::new(),
             scopes: Vec::new(),

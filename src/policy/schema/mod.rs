@@ -161,6 +161,7 @@ fn tool() -> Value {
             },
             "egress": rules(&egress::rule(true), "URLs in arguments"),
             "recipients": rules(&recipients::rule(), "People and accounts in arguments"),
+            "arguments": rules(&allowed::arguments(), "Other arguments, and where they must come from"),
             "undeclared_recipients": recipients::undeclared(),
             "ownership": rules(&ownership::rule(), "Resources in arguments"),
             "when": rules(&conditions::rule(), "What must hold for the call to pass"),

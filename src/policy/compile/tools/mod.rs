@@ -122,6 +122,9 @@ fn tool_rule(field: &Field<'_>, names: &Names<'_>, order: &mut Order) -> Option<
     let recipients = section(&mut fields, "recipients", |rule| {
         recipients::recipients(rule, names)
     });
+    let arguments = section(&mut fields, "arguments", |rule| {
+        allowed::arguments(rule, names)
+    });
     let undeclared = match fields.optional("undeclared_recipients") {
         Some(field) => recipients::undeclared(&field).map(Some),
         None => Some(None),
@@ -144,6 +147,7 @@ fn tool_rule(field: &Field<'_>, names: &Names<'_>, order: &mut Order) -> Option<
         executes_at: executes_at?,
         egress: egress?,
         recipients: recipients?,
+        arguments: arguments?,
         undeclared_recipients: undeclared?,
         ownership: ownership?,
         scopes: Vec::new(),
@@ -166,6 +170,7 @@ fn deny_alone(rule: &Field<'_>, field: &Field<'_>) -> Option<bool> {
         "executes_at",
         "egress",
         "recipients",
+        "arguments",
         "undeclared_recipients",
         "ownership",
         "when",
