@@ -20,7 +20,7 @@ pub use together::refuse_together;
 
 use crate::clock::Clock;
 use crate::item::{Exchange, Item, Located, RouteKind, ToolCall, UnreadableCall};
-use crate::layers::{Context, LAYERS, Layer};
+use crate::layers::{Context, LAYERS, Layer, Memo};
 use crate::ledger::Ledger;
 use crate::names::{RouteName, RuleId, ToolName};
 use crate::policy::{ExecutesAt, Modes, Policy, PolicyHash};
@@ -223,12 +223,13 @@ impl Guard {
         let mut decision = Decision::new(self.policy.hash.clone(), rulings);
         let mut claims = Unsent::default();
         let mut charges = Charges::pending(&self.ledger);
+        let memo = Memo::default();
         for (index, located) in exchange.items.iter().enumerate() {
             if index % SLICE == SLICE - 1 {
                 // Many small items are as long as a large one.
                 tokio::task::yield_now().await;
             }
-            let context = self.context(exchange, located);
+            let context = self.context(exchange, located, &memo);
             let mut ruling = self.judge(located, &context).await;
             let (mut approved, mut replayed) = (false, false);
             if let Item::ToolCall(call) = &located.item
@@ -291,6 +292,33 @@ impl Guard {
         Ok(decision)
     }
 
+    /// Tells the observers that every item of the exchange is refused, by a layer's own matcher in another room: where there is
+    /// no item any more that the layer could judge, such as the addresses that a name turned out to have. It holds in every
+    /// mode of the layer.
+    ///
+    /// # Errors
+    /// An observer that could not record it: the message must be refused all the same.
+    pub async fn refuse(&self, exchange: &Exchange, finding: Finding) -> Result<(), Undecided> {
+        let refused = |located: &Located| Ruling {
+            place: located.place.clone(),
+            verdict: Verdict::Deny(finding.clone()),
+            opinions: vec![Opinion {
+                layer: finding.layer,
+                mode: Mode::Enforce,
+                reached: true,
+                verdict: Verdict::Deny(finding.clone()),
+                elapsed: Duration::ZERO,
+            }],
+        };
+        let rulings = exchange.items.iter().map(refused).collect();
+        let decision = Decision::new(self.policy.hash.clone(), rulings);
+        let told = self.tell(exchange, &decision).await;
+        told.map_err(|cause| Undecided {
+            layer: finding.layer,
+            cause: format!("the refusal could not be recorded: {cause}"),
+        })
+    }
+
     async fn tell(&self, exchange: &Exchange, decision: &Decision) -> Result<(), String> {
         for observer in &self.observers {
             observer.decided(exchange, decision).await?;
@@ -298,12 +326,18 @@ impl Guard {
         Ok(())
     }
 
-    fn context<'a>(&'a self, exchange: &'a Exchange, located: &'a Located) -> Context<'a> {
+    fn context<'a>(
+        &'a self,
+        exchange: &'a Exchange,
+        located: &'a Located,
+        memo: &'a Memo,
+    ) -> Context<'a> {
         let Item::ToolCall(call) = &located.item else {
             return Context {
                 exchange,
                 rule: None,
                 executes_here: false,
+                memo,
             };
         };
         let rule = self.policy.rule_for(&call.tool);
@@ -318,6 +352,7 @@ impl Guard {
             exchange,
             rule,
             executes_here,
+            memo,
         }
     }
 
