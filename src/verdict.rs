@@ -259,7 +259,7 @@ impl Reason {
                 "The resource does not belong to the signed-in user. Retrying does not help."
             }
             Self::ConditionFailed => {
-                "The arguments are outside what the policy allows for this tool. Retrying the same call does not help."
+                "The call is outside what the policy allows for this tool: its arguments, its caller, its time, or what was called before. Retrying the same call at once does not help."
             }
             Self::ScopeMissing => {
                 "The credential lacks a scope that this tool needs. A new token with that scope lifts this; retrying with the same one does not help."

@@ -141,8 +141,10 @@ impl Against<'_> {
         }
         let recipients = rule.recipients.iter().map(|rule| (&rule.id, &rule.allow));
         let egress = rule.egress.iter().map(|rule| (&rule.id, &rule.allow));
+        let when = rule.when.iter();
+        let when = when.filter_map(|rule| Some((&rule.id, rule.allow()?)));
         let arguments = rule.arguments.iter().map(|rule| (&rule.id, &rule.allow));
-        for (id, allow) in recipients.chain(egress).chain(arguments) {
+        for (id, allow) in recipients.chain(egress).chain(arguments).chain(when) {
             for (index, allowed) in allow.iter().enumerate() {
                 let Allowed::Lookup(name) = allowed else {
                     continue;
@@ -500,4 +502,5 @@ fn can_hold(rule: &ToolRule) -> bool {
         || rule.egress.iter().any(|rule| rule.otherwise == hold)
         || rule.recipients.iter().any(|rule| rule.otherwise == hold)
         || rule.arguments.iter().any(|rule| rule.otherwise == hold)
+        || rule.when.iter().any(|rule| rule.otherwise == hold)
 }

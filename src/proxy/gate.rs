@@ -246,8 +246,15 @@ impl<U: Upstream> Gate<U> {
         }
         let outgoing = Cleared::seal(outgoing, decision);
         if claims.is_empty() {
-            let sent = self.upstream.send(name, outgoing).await;
-            let response = sent.map_err(|error| transit.no_answer(&error))?;
+            let response = match self.upstream.send(name, outgoing).await {
+                Ok(response) => response,
+                Err(error) => {
+                    if error.not_sent() {
+                        claims.not_sent().await;
+                    }
+                    return Err(transit.no_answer(&error));
+                }
+            };
             let opened = transit.entry.protocol.opens(response.headers());
             self.owned(&transit.entry, opened, &transit.session.principal)?;
             return Incoming::open(&transit, &request, response)?.answer().await;

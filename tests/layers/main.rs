@@ -10,6 +10,7 @@
 
 mod belonging;
 mod catalog;
+mod conditions;
 mod destinations;
 mod egress;
 mod egress_data;

@@ -34,7 +34,7 @@ pub(super) fn warn(root: &Field<'_>, policy: &Policy) {
     }
 }
 
-const SECTIONS: [(&str, LayerId); 10] = [
+const SECTIONS: [(&str, LayerId); 11] = [
     ("deny", LayerId::Catalog),
     ("scopes", LayerId::Identity),
     ("agents", LayerId::Identity),
@@ -43,6 +43,7 @@ const SECTIONS: [(&str, LayerId); 10] = [
     ("recipients", LayerId::Recipients),
     ("arguments", LayerId::Recipients),
     ("undeclared_recipients", LayerId::Recipients),
+    ("when", LayerId::Catalog),
     ("ownership", LayerId::Ownership),
     ("ticket", LayerId::Tickets),
 ];
@@ -139,8 +140,8 @@ fn layers_without_rules(layers: &Field<'_>, policy: &Policy) {
 }
 
 fn held<'r>(rule: &Field<'r>) -> Option<Field<'r>> {
-    rule.peek("otherwise")
-        .filter(|field| field.node().as_text() == Some("hold"))
+    let word = rule.peek("otherwise").or_else(|| rule.peek("else"));
+    word.filter(|field| field.node().as_text() == Some("hold"))
 }
 
 /// `site` is about URLs.
@@ -168,8 +169,9 @@ fn holds_without_tickets(root: &Field<'_>, policy: &Policy) {
         return;
     }
     let say = |field: &Field<'_>| {
+        let key = field.path().rsplit('.').next().unwrap_or_default();
         field.warn(
-            "`otherwise: hold` refuses like `deny`: the layer `tickets` is not enforced",
+            format!("`{key}: hold` refuses like `deny`: the layer `tickets` is not enforced"),
             "set `layers.tickets: enforce`, or write `deny`",
         );
     };

@@ -74,7 +74,9 @@ impl Policy {
             let recipients = recipients.map(|rule| (&rule.id, &rule.allow[..]));
             let arguments = tool.arguments.iter();
             let arguments = arguments.map(|rule| (&rule.id, &rule.allow[..]));
-            egress.chain(recipients).chain(arguments)
+            let when = tool.when.iter();
+            let when = when.filter_map(|rule| Some((&rule.id, &rule.allow()?[..])));
+            egress.chain(recipients).chain(arguments).chain(when)
         });
         let all = self.egress.iter().map(|rule| (&rule.id, &rule.allow[..]));
         all.chain(tools)

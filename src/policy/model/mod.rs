@@ -16,7 +16,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use allowed::{Allowed, ArgumentRule, Origin, lists, lookups, origins};
-pub use conditions::Condition;
+pub use conditions::{Claim, Condition, Hours, Limit, Per, PrincipalPart, Scalar, Test};
 pub use egress::{EgressRule, ForwardRule, Reach, RenderedRule};
 pub use injection::{InjectionPolicy, Thresholds};
 pub use lookup::{HttpLookup, Lookup, SqlLookup};

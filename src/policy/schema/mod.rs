@@ -1,6 +1,7 @@
 //! The JSON Schema of a policy file, for editors. What it lets through is still read by `compile`, which knows more.
 
 mod allowed;
+mod conditions;
 mod egress;
 mod injection;
 mod lookups;
@@ -163,6 +164,7 @@ fn tool() -> Value {
             "scopes": words("Scopes that the caller must have, all of them"),
             "agents": words("Agents that may use the tool"),
             "session": {"const": "own", "description": "The call must come in the session that the caller's token names"},
+            "when": rules(&conditions::rule(), "What must hold for the call to pass"),
             "ticket": ticket::rule()
         }),
     )

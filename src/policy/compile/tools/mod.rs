@@ -1,6 +1,7 @@
 //! Rules for tools.
 
 mod allowed;
+mod conditions;
 mod egress;
 mod identity;
 mod ownership;
@@ -133,6 +134,9 @@ fn tool_rule(field: &Field<'_>, names: &Names<'_>, order: &mut Order) -> Option<
     let scopes = identity::words(&mut fields, "scopes", "refund:create");
     let agents = identity::words(&mut fields, "agents", "support-desk");
     let own_session = identity::own_session(&mut fields);
+    let when = section(&mut fields, "when", |rule| {
+        conditions::condition(rule, names)
+    });
     let ticket = match fields.optional("ticket") {
         Some(field) => ticket::ticket(&field).map(Some),
         None => Some(None),
@@ -151,7 +155,7 @@ fn tool_rule(field: &Field<'_>, names: &Names<'_>, order: &mut Order) -> Option<
         scopes: scopes?,
         agents: agents?,
         own_session: own_session?,
-        when: Vec::new(),
+        when: when?,
         ticket: ticket?,
     })
 }
@@ -176,6 +180,7 @@ fn deny_alone(rule: &Field<'_>, field: &Field<'_>) -> Option<bool> {
         "scopes",
         "agents",
         "session",
+        "when",
         "ticket",
     ];
     for (key, _) in rule.entries().unwrap_or_default() {
