@@ -7,6 +7,8 @@ mod ends;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
+mod recorded;
+#[cfg(test)]
 mod refund;
 #[cfg(test)]
 mod support;
