@@ -1,4 +1,4 @@
-//! Whether a value is like what the user said: shares a name or another word that tells something.
+//! Whether a value is like what the user said: shares a name.
 //!
 //! Weaker than the value itself: whoever gives himself a name that the user says is like it. It serves beside other conditions.
 
@@ -11,45 +11,123 @@ use super::ValueKind;
 use super::text::Text;
 use super::urls::Web;
 
-/// Shortest word that tells something, and shortest piece of a path.
+/// Shortest name, and shortest piece of a path.
 const WORD: usize = 3;
 const PIECE: usize = 6;
 
-/// Words of a sentence that name nobody.
-const EMPTY: [&str; 86] = [
-    "about", "account", "address", "admin", "after", "again", "all", "also", "and", "any", "are",
-    "ask", "been", "before", "but", "can", "com", "contact", "could", "did", "does", "email",
-    "every", "for", "from", "get", "give", "had", "has", "have", "hello", "help", "her", "here",
-    "him", "his", "how", "info", "into", "its", "just", "let", "mail", "make", "may", "message",
-    "more", "must", "new", "not", "now", "one", "our", "out", "please", "read", "reply", "said",
-    "see", "send", "service", "she", "should", "some", "support", "team", "tell", "than", "thank",
-    "thanks", "that", "the", "their", "them", "then", "there", "they", "this", "user", "was",
-    "what", "when", "which", "will", "with", "you", // and
+/// Words that are written large and name nobody.
+const EMPTY: [&str; 72] = [
+    "account",
+    "add",
+    "all",
+    "and",
+    "any",
+    "are",
+    "ask",
+    "book",
+    "buy",
+    "can",
+    "change",
+    "check",
+    "com",
+    "contact",
+    "could",
+    "create",
+    "delete",
+    "did",
+    "dear",
+    "does",
+    "download",
+    "email",
+    "fetch",
+    "find",
+    "first",
+    "follow",
+    "for",
+    "from",
+    "get",
+    "give",
+    "have",
+    "hello",
+    "help",
+    "her",
+    "his",
+    "how",
+    "info",
+    "invite",
+    "last",
+    "look",
+    "mail",
+    "make",
+    "new",
+    "not",
+    "now",
+    "open",
+    "our",
+    "pay",
+    "please",
+    "post",
+    "read",
+    "remove",
+    "reply",
+    "say",
+    "see",
+    "send",
+    "share",
+    "summarize",
+    "tell",
+    "thanks",
+    "that",
+    "the",
+    "their",
+    "then",
+    "this",
+    "transfer",
+    "update",
+    "use",
+    "what",
+    "who",
+    "with",
+    "you",
 ];
 
-/// The words of a text that may name something: lower case, without accents.
-pub(super) fn words(text: &str) -> HashSet<String> {
-    let plain: String = text
-        .nfkd()
-        .filter(|c| !is_combining_mark(*c))
-        .flat_map(char::to_lowercase)
-        .collect();
+/// The words of a text: lower case, without accents, but for those that name nobody.
+fn words(text: &str) -> HashSet<String> {
+    split(text)
+        .map(|word| word.to_lowercase())
+        .filter(|word| tells(word))
+        .collect()
+}
+
+/// The words of a text that its writer marks as names: written large, or in letters that know no large and small.
+pub(super) fn names(text: &str) -> HashSet<String> {
+    let large = |word: &String| word.chars().next().is_some_and(|c| !c.is_lowercase());
+    let large = split(text).filter(large);
+    large
+        .map(|word| word.to_lowercase())
+        .filter(|word| tells(word))
+        .collect()
+}
+
+fn split(text: &str) -> impl Iterator<Item = String> {
+    let plain: String = text.nfkd().filter(|c| !is_combining_mark(*c)).collect();
     let words = plain.split(|c: char| !c.is_alphanumeric());
-    let telling = words.filter(|word| {
-        word.chars().count() >= WORD && word.contains(char::is_alphabetic) && !EMPTY.contains(word)
-    });
-    telling.map(str::to_owned).collect()
+    words.map(str::to_owned).collect::<Vec<_>>().into_iter()
+}
+
+fn tells(word: &str) -> bool {
+    word.chars().count() >= WORD && word.contains(char::is_alphabetic) && !EMPTY.contains(&word)
 }
 
 /// Whether what stands beside a value names somebody whom one of these texts names. Of an address only what is before the `@`
 /// counts: a domain is of many.
 pub(super) fn names_alike(beside: &str, said: &[&Text]) -> bool {
-    let mut names = String::with_capacity(beside.len());
+    let mut who = String::with_capacity(beside.len());
     for word in beside.split(|c: char| c.is_whitespace() || "<>(),;\"".contains(c)) {
-        names.push_str(word.split('@').next().unwrap_or_default());
-        names.push(' ');
+        who.push_str(word.split('@').next().unwrap_or_default());
+        who.push(' ');
     }
-    shares(&words(&names), said)
+    shares(&words(&who), said)
 }
 
 /// Whether the value itself is like what one of these texts says.
@@ -69,7 +147,7 @@ pub(super) fn is_like(kind: ValueKind, key: &str, said: &[&Text]) -> bool {
 }
 
 fn shares(words: &HashSet<String>, said: &[&Text]) -> bool {
-    let known = |word: &String| said.iter().any(|text| text.words().contains(word));
+    let known = |word: &String| said.iter().any(|text| text.names().contains(word));
     words.iter().any(known)
 }
 
@@ -78,26 +156,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_alike_by_a_word_that_tells_something() {
-        let said = Text::new(
-            "Please ask Zoë and Alexander Chen about report_2024-b; tell bob@x.example too".into(),
-        );
+    fn names_are_alike_by_a_word_that_is_written_large() {
+        let said = "Please ask Zoë and Alexander Chen, bob and \u{674e}\u{5c0f}\u{9f8d} about report_2024-b. Send it to Eve-Marie too";
+        let said = Text::new(said.into());
         let said = [&said];
-        for beside in ["a.chen@y.example", "Zoe <z@y.example>", "Bob", "alexander"] {
+        for beside in [
+            "a.chen@y.example",
+            "Zoe <z@y.example>",
+            "alexander",
+            "\u{674e}\u{5c0f}\u{9f8d} <l@y.example>",
+            "marie@y.example",
+        ] {
             assert!(names_alike(beside, &said), "{beside}");
         }
         for beside in [
-            "eve@chen.example",
+            "mallory@chen.example",
             "please@y.example",
-            "ask the team",
+            "Send it",
+            "bob@y.example",
             "al",
             "",
             "zoey",
+            "ask@y.example",
         ] {
             assert!(!names_alike(beside, &said), "{beside}");
         }
         assert!(is_like(ValueKind::Email, "chen@y.example", &said));
-        assert!(!is_like(ValueKind::Email, "eve@chen.example", &said));
+        assert!(!is_like(ValueKind::Email, "mallory@chen.example", &said));
         assert!(is_like(ValueKind::Text, "Chen's key", &said));
         assert!(is_like(
             ValueKind::Url,

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 pub use evidence::{Evidence, Standing, Trace};
 pub use fields::{FieldPath, OutputRule};
-pub use sessions::{Sessions, Tie};
+pub use sessions::{Forgotten, Sessions, Tie};
 
 use crate::names::ToolName;
 

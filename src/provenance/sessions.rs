@@ -43,6 +43,15 @@ impl Tie {
     }
 }
 
+/// How much no room was left for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Forgotten {
+    /// Sessions.
+    pub sessions: usize,
+    /// Texts of sessions that are still known.
+    pub texts: usize,
+}
+
 #[derive(Debug, Default)]
 struct Kept {
     passages: VecDeque<(u64, usize, Passage)>,
@@ -112,7 +121,7 @@ impl Sessions {
     }
 
     /// Keeps what a conversation says: the user's own words and the tools' texts.
-    pub fn hear(&self, tie: &Tie, conversation: &Evidence) {
+    pub fn hear(&self, tie: &Tie, conversation: &Evidence) -> Forgotten {
         let known = self.evidence(tie);
         // What a tool gave back on a route of its own may be pasted here too.
         let outputs = known
@@ -124,19 +133,20 @@ impl Sessions {
         let own = all.own().iter();
         let outputs = conversation.passages().iter();
         let outputs = outputs.filter(|passage| matches!(passage.whose, Whose::Tool(_)));
-        self.keep(tie, own.chain(outputs).cloned());
+        self.keep(tie, own.chain(outputs).cloned())
     }
 
     /// Keeps what a tool gave back on a route of its own.
-    pub fn learn(&self, tie: &Tie, said: Vec<Said>) {
+    pub fn learn(&self, tie: &Tie, said: Vec<Said>) -> Forgotten {
         let said = said.into_iter();
         let said =
             said.filter(|said| matches!(said.by, Speaker::Call { .. } | Speaker::Tool { .. }));
         let evidence = Evidence::known(said, &self.texts);
-        self.keep(tie, evidence.passages().iter().cloned());
+        self.keep(tie, evidence.passages().iter().cloned())
     }
 
-    fn keep(&self, tie: &Tie, passages: impl Iterator<Item = Passage>) {
+    fn keep(&self, tie: &Tie, passages: impl Iterator<Item = Passage>) -> Forgotten {
+        let mut forgotten = Forgotten::default();
         let mut inner = self.inner();
         inner.clock += 1;
         let now = inner.clock;
@@ -144,32 +154,36 @@ impl Sessions {
             let oldest = inner.sessions.iter().min_by_key(|(_, kept)| kept.used);
             if let Some(oldest) = oldest.map(|(tie, _)| tie.clone()) {
                 inner.sessions.remove(&oldest);
+                forgotten.sessions += 1;
             }
         }
         let kept = inner.sessions.entry(tie.clone()).or_default();
         kept.used = now;
         for passage in passages {
-            kept.add(passage, self.bytes);
+            forgotten.texts += kept.add(passage, self.bytes);
         }
+        forgotten
     }
 }
 
 impl Kept {
-    fn add(&mut self, passage: Passage, most: usize) {
+    /// How many texts were forgotten for it, itself included.
+    fn add(&mut self, passage: Passage, most: usize) -> usize {
         let is_output = matches!(passage.whose, Whose::Tool(_));
         let id = identity(&passage);
         if self.known.contains(&id) || (self.lossy && !is_output) {
-            return;
+            return 0;
         }
         let size = size(&passage);
         if size > most {
             self.lossy |= is_output;
-            return;
+            return 1;
         }
         self.known.insert(id);
         self.bytes += size;
         self.passages.push_back((id, size, passage));
         self.evidence = None;
+        let mut forgotten = 0;
         while self.bytes > most {
             let outputs =
                 |(.., passage): &(u64, usize, Passage)| matches!(passage.whose, Whose::Tool(_));
@@ -180,7 +194,9 @@ impl Kept {
             self.lossy |= matches!(passage.whose, Whose::Tool(_));
             self.known.remove(&id);
             self.bytes -= size;
+            forgotten += 1;
         }
+        forgotten
     }
 }
 

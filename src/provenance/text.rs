@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::ValueKind;
 use super::leaves::{Leaf, leaves};
-use super::likeness::words;
+use super::likeness::names;
 use super::urls::Urls;
 use super::values::{Folded, Squeezed, comparable, emails, phones, whole};
 
@@ -20,7 +20,7 @@ pub(super) struct Text {
     folded: OnceLock<Folded>,
     leaves: OnceLock<Vec<Leaf>>,
     wholes: [OnceLock<Wholes>; 5],
-    words: OnceLock<HashSet<String>>,
+    names: OnceLock<HashSet<String>>,
 }
 
 /// The values of a kind that are whole leaves, and which leaves.
@@ -37,7 +37,7 @@ impl Text {
             folded: OnceLock::new(),
             leaves: OnceLock::new(),
             wholes: Default::default(),
-            words: OnceLock::new(),
+            names: OnceLock::new(),
         }
     }
 
@@ -75,9 +75,9 @@ impl Text {
         self.urls().has_host_of(url)
     }
 
-    /// The names and other words that tell something.
-    pub(super) fn words(&self) -> &HashSet<String> {
-        self.words.get_or_init(|| words(&self.text))
+    /// The words that are written as names.
+    pub(super) fn names(&self) -> &HashSet<String> {
+        self.names.get_or_init(|| names(&self.text))
     }
 
     /// The values of structured output, each with the keys that lead to it. A text without structure is one value.

@@ -329,7 +329,7 @@ async fn judge(transit: &Transit, request: &Request) -> Result<Decision, Refused
     };
     if let Some(trail) = &transit.trail {
         let said = transit.entry.protocol.said(request);
-        trail.hear(said.map_err(refuse::malformed_request)?);
+        trail.hear(said.map_err(refuse::malformed_request)?, &transit.metrics);
     }
     let unjudged = transit.entry.protocol.unjudged(request, &items);
     let judged = transit

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use serde_json::Value;
 
 use crate::item::{Item, Leg, Located, RouteKind};
+use crate::metrics::Metrics;
 use crate::provenance::{Evidence, Said, Sessions, Speaker, Tie};
 use crate::verdict::{Ruling, Verdict};
 
@@ -38,10 +39,10 @@ impl Trail {
     }
 
     /// The conversation of a request to a model.
-    pub(super) fn hear(&self, said: Vec<Said>) {
+    pub(super) fn hear(&self, said: Vec<Said>, metrics: &Metrics) {
         let heard = Arc::new(self.sessions.conversation(said));
         if let Some(tie) = &self.tie {
-            self.sessions.hear(tie, &heard);
+            metrics.forgotten(self.sessions.hear(tie, &heard));
         }
         // Once for each request.
         let _ = self.heard.set(heard);
@@ -57,7 +58,13 @@ impl Trail {
     }
 
     /// Keeps what a tool's route was asked, and what it gave back to the agent.
-    pub(super) fn judged(&self, leg: Leg, items: &[Located], rulings: &[Ruling]) {
+    pub(super) fn judged(
+        &self,
+        leg: Leg,
+        items: &[Located],
+        rulings: &[Ruling],
+        metrics: &Metrics,
+    ) {
         let Some(tie) = self.tie.as_ref().filter(|_| self.kind != RouteKind::Model) else {
             return;
         };
@@ -78,7 +85,7 @@ impl Trail {
         }
         let said = asked.iter().cloned().chain(given).collect();
         drop(asked);
-        self.sessions.learn(tie, said);
+        metrics.forgotten(self.sessions.learn(tie, said));
     }
 
     fn output(&self, located: &Located) -> Option<Said> {

@@ -55,7 +55,7 @@ impl Transit {
         };
         let decision = self.guard.decide_together(&exchange, together).await?;
         if let Some(trail) = &self.trail {
-            trail.judged(leg, &exchange.items, &decision.rulings);
+            trail.judged(leg, &exchange.items, &decision.rulings, &self.metrics);
         }
         let (mut scanned, mut unscanned) = (0, 0);
         for (located, ruling) in exchange.items.iter().zip(&decision.rulings) {
