@@ -227,10 +227,10 @@ impl Reason {
                 "A URL in the arguments is malformed or ambiguous. Send a plain absolute URL."
             }
             Self::RecipientNotAllowed => {
-                "A recipient is not on the allowlist. Retrying does not help; an operator can add the recipient to the policy."
+                "A recipient, or a way of sharing, is not on the allowlist. Retrying does not help; an operator can allow it in the policy."
             }
             Self::RecipientUnreadable => {
-                "A recipient is malformed or ambiguous. Send one plain address or account per element."
+                "A recipient is missing, malformed or ambiguous. Send one plain address or account per element."
             }
             Self::NotOwner => {
                 "The resource does not belong to the signed-in user. Retrying does not help."

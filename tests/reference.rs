@@ -19,7 +19,7 @@ const POLICY: &[(&str, &str)] = &[
     ),
     (
         "lists",
-        "lists: {our_hosts: {hosts: [shop.example]}, staff: {email_domains: [shop.example]}}\n",
+        "lists: {our_hosts: {hosts: [shop.example]}, staff: {email_domains: [shop.example], phones: [\"+447700900123\"]}, rooms: {chats: [C0SHOP123]}}\n",
     ),
     (
         "lookups",

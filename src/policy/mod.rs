@@ -12,4 +12,4 @@ pub use compile::{Checked, check, load, parse, read};
 pub use model::*;
 pub use names::unresolved;
 pub use schema::schema;
-pub use selector::{At, Selector};
+pub use selector::{At, Selector, Tree};

@@ -5,7 +5,66 @@ use std::fmt;
 use serde_json::Value;
 
 use crate::item::Place;
-use crate::wire::json::folded;
+use crate::wire::json::{Kind, Node, folded};
+
+/// What a selector walks: JSON as a tree, with numbers as doubles ([`Value`]) or as they are written ([`Node`]).
+pub trait Tree: Sized {
+    /// Shows each member of an object.
+    fn members<'v>(&'v self, visit: &mut dyn FnMut(&'v str, &'v Self));
+
+    /// Shows each element of an array.
+    fn elements<'v>(&'v self, visit: &mut dyn FnMut(usize, &'v Self));
+
+    /// One element of an array.
+    fn element(&self, index: usize) -> Option<&Self>;
+}
+
+impl Tree for Value {
+    fn members<'v>(&'v self, visit: &mut dyn FnMut(&'v str, &'v Self)) {
+        if let Self::Object(map) = self {
+            map.iter().for_each(|(name, child)| visit(name, child));
+        }
+    }
+
+    fn elements<'v>(&'v self, visit: &mut dyn FnMut(usize, &'v Self)) {
+        if let Self::Array(items) = self {
+            items
+                .iter()
+                .enumerate()
+                .for_each(|(i, child)| visit(i, child));
+        }
+    }
+
+    fn element(&self, index: usize) -> Option<&Self> {
+        self.get(index)
+    }
+}
+
+impl Tree for Node {
+    fn members<'v>(&'v self, visit: &mut dyn FnMut(&'v str, &'v Self)) {
+        if let Kind::Object(members) = &self.kind {
+            members
+                .iter()
+                .for_each(|member| visit(&member.key, &member.value));
+        }
+    }
+
+    fn elements<'v>(&'v self, visit: &mut dyn FnMut(usize, &'v Self)) {
+        if let Kind::Array(items) = &self.kind {
+            items
+                .iter()
+                .enumerate()
+                .for_each(|(i, child)| visit(i, child));
+        }
+    }
+
+    fn element(&self, index: usize) -> Option<&Self> {
+        match &self.kind {
+            Kind::Array(items) => items.get(index),
+            _ => None,
+        }
+    }
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
@@ -47,7 +106,7 @@ impl Selector {
     }
 
     /// The selected values with their JSON Pointers, in document order; each value once.
-    pub fn select<'v>(&self, root: &'v Value) -> Vec<(String, &'v Value)> {
+    pub fn select<'v, T: Tree>(&self, root: &'v T) -> Vec<(String, &'v T)> {
         let mut found = Vec::new();
         let mut at = At::default();
         walk(&self.steps, root, &mut at, &mut |at, value| {
@@ -56,8 +115,23 @@ impl Selector {
         found
     }
 
+    /// Children that a `*` names and in which the steps behind it find nothing: for `/people/*/email` a person without.
+    pub fn strays<'v, T: Tree>(&self, root: &'v T) -> Vec<(String, &'v T)> {
+        let Some(last) = self.steps.iter().rposition(|step| *step == Step::Each) else {
+            return Vec::new();
+        };
+        let part = |steps: &[Step]| Self {
+            steps: steps.to_vec(),
+        };
+        let (until, rest) = self.steps.split_at(last + 1);
+        let (until, rest) = (part(until), part(rest));
+        let mut children = until.select(root);
+        children.retain(|(_, child)| rest.select(*child).is_empty());
+        children
+    }
+
     /// Shows every value at or below the selected ones, one after the other: there may be very many.
-    pub fn each_below<'v>(&self, root: &'v Value, mut visit: impl FnMut(&At<'v>, &'v Value)) {
+    pub fn each_below<'v, T: Tree>(&self, root: &'v T, mut visit: impl FnMut(&At<'v>, &'v T)) {
         let mut steps = self.steps.clone();
         steps.push(Step::Deep);
         walk(&steps, root, &mut At::default(), &mut visit);
@@ -73,7 +147,7 @@ pub struct At<'v> {
     pub key: &'v str,
 }
 
-type Visit<'a, 'v> = &'a mut dyn FnMut(&At<'v>, &'v Value);
+type Visit<'a, 'v, T> = &'a mut dyn FnMut(&At<'v>, &'v T);
 
 fn step(text: &str) -> Result<Step, String> {
     match text {
@@ -90,25 +164,22 @@ fn step(text: &str) -> Result<Step, String> {
     }
 }
 
-fn walk<'v>(steps: &[Step], value: &'v Value, at: &mut At<'v>, visit: Visit<'_, 'v>) {
+fn walk<'v, T: Tree>(steps: &[Step], value: &'v T, at: &mut At<'v>, visit: Visit<'_, 'v, T>) {
     let Some((first, rest)) = steps.split_first() else {
         visit(at, value);
         return;
     };
     match first {
-        Step::Key(key, fold) => match value {
-            Value::Object(map) => {
-                for (name, child) in map.iter().filter(|(name, _)| is_key(name, key, fold)) {
+        Step::Key(key, fold) => {
+            value.members(&mut |name, child| {
+                if is_key(name, key, fold) {
                     member(name, child, rest, at, visit);
                 }
+            });
+            if let Some((i, child)) = key.parse().ok().and_then(|i| Some((i, value.element(i)?))) {
+                element(i, child, rest, at, visit);
             }
-            Value::Array(items) => {
-                if let Some((i, child)) = key.parse().ok().and_then(|i| Some((i, items.get(i)?))) {
-                    element(i, child, rest, at, visit);
-                }
-            }
-            _ => {}
-        },
+        }
         Step::Each => children(value, rest, at, visit),
         Step::Deep => {
             if matches!(rest.first(), Some(Step::Deep)) {
@@ -131,25 +202,17 @@ fn is_key(name: &str, key: &str, fold: &str) -> bool {
         }
 }
 
-fn children<'v>(value: &'v Value, rest: &[Step], at: &mut At<'v>, visit: Visit<'_, 'v>) {
-    match value {
-        Value::Object(map) => map
-            .iter()
-            .for_each(|(name, child)| member(name, child, rest, at, visit)),
-        Value::Array(items) => items
-            .iter()
-            .enumerate()
-            .for_each(|(i, child)| element(i, child, rest, at, visit)),
-        _ => {}
-    }
+fn children<'v, T: Tree>(value: &'v T, rest: &[Step], at: &mut At<'v>, visit: Visit<'_, 'v, T>) {
+    value.members(&mut |name, child| member(name, child, rest, at, visit));
+    value.elements(&mut |i, child| element(i, child, rest, at, visit));
 }
 
-fn member<'v>(
+fn member<'v, T: Tree>(
     name: &'v str,
-    child: &'v Value,
+    child: &'v T,
     rest: &[Step],
     at: &mut At<'v>,
-    visit: Visit<'_, 'v>,
+    visit: Visit<'_, 'v, T>,
 ) {
     let (length, key) = (at.pointer.len(), at.key);
     Place::push_step(&mut at.pointer, name);
@@ -159,12 +222,12 @@ fn member<'v>(
     at.key = key;
 }
 
-fn element<'v>(
+fn element<'v, T: Tree>(
     index: usize,
-    child: &'v Value,
+    child: &'v T,
     rest: &[Step],
     at: &mut At<'v>,
-    visit: Visit<'_, 'v>,
+    visit: Visit<'_, 'v, T>,
 ) {
     let length = at.pointer.len();
     Place::push_step(&mut at.pointer, &index.to_string());
@@ -244,6 +307,21 @@ mod tests {
         let found = pointers("/**", &value);
         assert_eq!(found.len(), 103);
         assert!(found.iter().all(|at| at.len() < 1_000));
+    }
+
+    #[test]
+    fn children_without_the_named_key_are_told() {
+        let value = json!({"people": [{"email": "a"}, {"name": "b"}, "c", null]});
+        let strays = |selector: &str| -> Vec<String> {
+            let found = Selector::parse(selector).unwrap().strays(&value);
+            found.into_iter().map(|(at, _)| at).collect()
+        };
+        assert_eq!(
+            strays("/people/*/email"),
+            ["/people/1", "/people/2", "/people/3"]
+        );
+        assert_eq!(strays("/people/*"), [] as [&str; 0]);
+        assert_eq!(strays("/people"), [] as [&str; 0]);
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod egress;
 mod injection;
 mod injection_data;
 mod ownership;
+mod recipient_vectors;
 mod recipients;
 mod support;
 mod vectors;

@@ -1,7 +1,8 @@
 //! People and accounts in arguments.
 
 use holdpoint::policy::{
-    Allowed, List, Otherwise, Policy, RecipientKind, RecipientRule, ToolMatcher,
+    Allowed, Effect, List, Otherwise, Permit, Policy, RecipientKind, RecipientRule, ToolMatcher,
+    Undeclared,
 };
 use holdpoint::store::Stores;
 use holdpoint::verdict::LayerId;
@@ -12,11 +13,8 @@ use crate::support::{
 
 fn rule(kind: RecipientKind, selectors: &[&str], allow: &[Allowed]) -> RecipientRule {
     RecipientRule {
-        id: "tools[0].recipients[0]".into(),
-        at: at(selectors),
-        kind,
         allow: allow.to_vec(),
-        otherwise: Otherwise::Deny,
+        ..RecipientRule::new("tools[0].recipients[0]", at(selectors), kind)
     }
 }
 
@@ -74,8 +72,43 @@ async fn every_address_in_every_field_must_be_allowed() {
             "allow",
             "",
         ),
-        (r#"{"cc": []}"#, "allow", ""),
-        (r#"{"bcc": "eve@evil.example"}"#, "allow", ""),
+        // The rule looks for recipients elsewhere and finds nobody.
+        (r#"{"cc": []}"#, "deny recipient_unreadable", "/to"),
+        (
+            r#"{"bcc": "eve@evil.example"}"#,
+            "deny recipient_unreadable",
+            "/to",
+        ),
+        (
+            r#"{"to": "", "cc": null}"#,
+            "deny recipient_unreadable",
+            "/to",
+        ),
+        (
+            r#"{"to": ["orders@shop.example", ""]}"#,
+            "deny recipient_unreadable",
+            "/to/1",
+        ),
+        (
+            r#"{"to": ["orders@shop.example", null]}"#,
+            "deny recipient_unreadable",
+            "/to/1",
+        ),
+        (
+            r#"{"to": "orders@shop.example", "people": ["ann@staff.shop.example"]}"#,
+            "deny recipient_unreadable",
+            "/people/0",
+        ),
+        (
+            r#"{"to": "orders@shop.example", "subject": "Hi\nBcc: eve@evil.example"}"#,
+            "deny recipient_unreadable",
+            "/subject",
+        ),
+        (
+            r#"{"to": "orders@shop.example", "subject": "Hi", "body": "two\nlines"}"#,
+            "allow",
+            "",
+        ),
         (
             r#"{"To": "eve@evil.example"}"#,
             "deny recipient_not_allowed",
@@ -185,7 +218,7 @@ async fn accounts_compare_by_their_characters_and_ibans_are_checked() {
         (
             RecipientKind::Account,
             "90071992547409930000000",
-            "deny recipient_unreadable",
+            "deny recipient_not_allowed",
         ),
         (RecipientKind::Account, "7.0", "deny recipient_unreadable"),
         (
@@ -193,7 +226,7 @@ async fn accounts_compare_by_their_characters_and_ibans_are_checked() {
             "\"room\u{2011}7\"",
             "deny recipient_unreadable",
         ),
-        (RecipientKind::Account, "null", "allow"),
+        (RecipientKind::Account, "null", "deny recipient_unreadable"),
     ] {
         let rule = rule(kind, &["/account"], &[staff(), own.clone()]);
         let guard = guard(with(rule), LayerId::Recipients, stores.clone()).unwrap();
@@ -292,4 +325,84 @@ fn what_can_never_allow_anybody_is_a_problem_at_start() {
         message.contains(":owner") && help.contains(":principal"),
         "{message}"
     );
+}
+
+#[tokio::test]
+async fn a_rule_says_whether_a_call_may_name_nobody() {
+    let mut nobody = rule(RecipientKind::Email, &["/cc"], &[staff()]);
+    nobody.permits.insert(Permit::Nobody);
+    let guard = guard(with(nobody), LayerId::Recipients, Stores::default()).unwrap();
+    for (args, expected) in [
+        ("{}", "allow"),
+        (r#"{"cc": ""}"#, "allow"),
+        (
+            r#"{"cc": "eve@evil.example"}"#,
+            "deny recipient_not_allowed",
+        ),
+    ] {
+        let (verdict, _) = call_verdict(&guard, "send", args, "ann").await;
+        assert_eq!(outcome(&verdict), expected, "{args}");
+    }
+}
+
+#[tokio::test]
+async fn recipients_that_no_rule_is_for_are_refused_where_the_policy_says_so() {
+    let start = |all: Option<Undeclared>, one: Option<Undeclared>, effect: Effect| {
+        let mut policy = with(rule(RecipientKind::Email, &["/to"], &[staff()]));
+        policy.undeclared_recipients = all;
+        policy.tools[0].undeclared_recipients = one;
+        policy.tools[0].effect = effect;
+        guard(policy, LayerId::Recipients, Stores::default()).unwrap()
+    };
+    let forgotten = r#"{"to": "orders@shop.example", "reply_to": "eve@evil.example"}"#;
+    let (deny, warn) = (Some(Undeclared::Deny), Some(Undeclared::Warn));
+    let (read, write) = (Effect::Read, Effect::Write);
+    for (guard, tool, expected) in [
+        (start(None, None, write), "send", "allow"),
+        (
+            start(deny, None, write),
+            "send",
+            "deny recipient_not_allowed",
+        ),
+        (
+            start(None, deny, write),
+            "send",
+            "deny recipient_not_allowed",
+        ),
+        (start(deny, warn, write), "send", "allow"),
+        (start(deny, None, read), "send", "allow"),
+        // A tool that nobody described is a write.
+        (
+            start(deny, None, write),
+            "other",
+            "deny recipient_not_allowed",
+        ),
+        (start(None, deny, write), "other", "allow"),
+    ] {
+        let (verdict, _) = call_verdict(&guard, tool, forgotten, "ann").await;
+        assert_eq!(outcome(&verdict), expected, "{tool}");
+    }
+    let guard = start(deny, None, write);
+    let (verdict, _) = call_verdict(&guard, "send", forgotten, "ann").await;
+    assert_eq!(argument(&verdict), "/reply_to");
+    let declared = r#"{"to": "orders@shop.example", "subject": "hi"}"#;
+    let (verdict, _) = call_verdict(&guard, "send", declared, "ann").await;
+    assert_eq!(outcome(&verdict), "allow");
+}
+
+#[tokio::test]
+async fn a_finding_names_the_argument_and_the_fine_code() {
+    let rule = rule(RecipientKind::Email, &["/to"], &[staff()]);
+    let guard = guard(with(rule), LayerId::Recipients, Stores::default()).unwrap();
+    for (to, code) in [
+        ("eve@evil.example", "recipient_not_allowed: "),
+        ("All: orders@shop.example;", "unsupported_syntax: "),
+        ("", "no_recipient: "),
+    ] {
+        let args = serde_json::json!({"to": to}).to_string();
+        let (verdict, _) = call_verdict(&guard, "send", &args, "ann").await;
+        let finding = verdict.finding().unwrap();
+        assert!(finding.detail.starts_with(code), "{}", finding.detail);
+        assert_eq!(finding.argument.as_deref(), Some("/to"));
+    }
 }

@@ -2,15 +2,15 @@
 
 use iban::Iban;
 
-use super::Unreadable;
+use super::code::{Code, Fault};
 
 /// An account as lists hold it: without spaces, ASCII upper case.
 ///
 /// # Errors
 /// Characters that are not printable ASCII.
-pub fn read_account(text: &str) -> Result<String, Unreadable> {
+pub fn read_account(text: &str) -> Result<String, Fault> {
     if !text.chars().all(|c| c == ' ' || c.is_ascii_graphic()) {
-        return Err(Unreadable("a character that is not printable ASCII"));
+        return Err(Fault::malformed("a character that is not printable ASCII"));
     }
     Ok(text.replace(' ', "").to_ascii_uppercase())
 }
@@ -19,15 +19,16 @@ pub fn read_account(text: &str) -> Result<String, Unreadable> {
 ///
 /// # Errors
 /// As [`read_account`], or it is no IBAN.
-pub fn read_iban(text: &str) -> Result<String, Unreadable> {
-    let account = read_account(text)?;
+pub fn read_iban(text: &str) -> Result<String, Fault> {
+    let malformed = |why| Fault::new(Code::MalformedIban, why);
+    let account = read_account(text).map_err(|fault| malformed(fault.why))?;
     if account.is_empty() {
         return Ok(account);
     }
     account
         .parse::<Iban>()
         .map(|_| account)
-        .map_err(|_| Unreadable("not an IBAN: its length or check digits are wrong"))
+        .map_err(|_| malformed("not an IBAN: its length or check digits are wrong"))
 }
 
 #[cfg(test)]

@@ -8,8 +8,9 @@ use std::str::FromStr;
 use email_address::EmailAddress;
 use unicode_normalization::char::decompose_compatible;
 
-use super::Unreadable;
+use super::code::{Code, Fault};
 use crate::layers::egress::read_domain;
+use crate::policy::{List, Plus};
 
 /// An address as it is compared.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -25,20 +26,75 @@ impl Address {
     pub fn to_key(&self) -> String {
         format!("{}@{}", self.local, self.domain)
     }
+
+    /// The same without what follows a plus; `None` where there is none, or nothing before it.
+    fn folded(&self) -> Option<Self> {
+        let (bare, _) = self.local.split_once('+')?;
+        (!bare.is_empty()).then(|| Self {
+            local: bare.to_owned(),
+            domain: self.domain.clone(),
+        })
+    }
+
+    /// Whether the list allows it: by its whole address, or, where that is ASCII, by its domain.
+    pub(super) fn is_on(&self, list: &List, plus: Plus) -> bool {
+        if list.emails.contains(&self.to_key()) {
+            return true;
+        }
+        if !self.local.is_ascii() {
+            // Mail programs differ on what such a local part is: only what is listed byte for byte.
+            return false;
+        }
+        let folded = match plus {
+            Plus::Fold => self.folded(),
+            Plus::Distinct => None,
+        };
+        folded.is_some_and(|bare| list.emails.contains(&bare.to_key()))
+            || list.email_domains.contains(&self.domain)
+            || is_below(&self.domain, list)
+    }
+}
+
+fn is_below(domain: &str, list: &List) -> bool {
+    let mut rest = domain;
+    while let Some((_, parent)) = rest.split_once('.') {
+        if list.email_subdomains_of.contains(parent) {
+            return true;
+        }
+        rest = parent;
+    }
+    false
 }
 
 /// Every address of a mailbox list. An empty or blank text has none.
 ///
 /// # Errors
 /// The first thing that is not plain.
-pub fn read_list(text: &str) -> Result<Vec<Address>, Unreadable> {
-    if text.chars().any(is_hidden) {
-        return Err(Unreadable("a control or invisible character"));
-    }
+pub fn read_list(text: &str) -> Result<Vec<Address>, Fault> {
+    check_hidden(text)?;
     if text.trim().is_empty() {
         return Ok(Vec::new());
     }
     split(text)?.into_iter().map(read_mailbox).collect()
+}
+
+/// No line break, and nothing that a person does not see.
+pub(super) fn check_hidden(text: &str) -> Result<(), Fault> {
+    if text.contains(is_line_break) {
+        return Err(Fault::new(Code::HeaderInjection, "a line break"));
+    }
+    if text.contains(is_hidden) {
+        return Err(Fault::malformed("a control or invisible character"));
+    }
+    Ok(())
+}
+
+/// What some reader takes for the end of a line.
+pub(super) const fn is_line_break(c: char) -> bool {
+    matches!(
+        c,
+        '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}'
+    )
 }
 
 /// Characters that a person does not see and a mail program may act on.
@@ -51,7 +107,7 @@ fn is_hidden(c: char) -> bool {
 }
 
 /// Splits at the commas outside quotes.
-fn split(text: &str) -> Result<Vec<&str>, Unreadable> {
+fn split(text: &str) -> Result<Vec<&str>, Fault> {
     let mut parts = Vec::new();
     let mut start = 0;
     let mut quoted = false;
@@ -69,76 +125,85 @@ fn split(text: &str) -> Result<Vec<&str>, Unreadable> {
         }
     }
     if quoted {
-        return Err(Unreadable("an open quote"));
+        return Err(Fault::malformed("an open quote"));
     }
     parts.push(text.get(start..).unwrap_or_default());
     Ok(parts)
 }
 
-fn read_mailbox(text: &str) -> Result<Address, Unreadable> {
+fn read_mailbox(text: &str) -> Result<Address, Fault> {
     let text = text.trim_matches(' ');
     if text.is_empty() {
-        return Err(Unreadable("an empty element"));
+        return Err(Fault::malformed("an empty element"));
     }
     let Some(inner) = text.strip_suffix('>') else {
         return read_address(text);
     };
     let (name, address) = inner
         .rsplit_once('<')
-        .ok_or(Unreadable("a bracket without its other half"))?;
+        .ok_or(Fault::malformed("a bracket without its other half"))?;
     check_name(name.trim_matches(' '))?;
     read_address(address)
 }
 
 /// A display name is never compared, only looked at for what could be an address to another reader.
-fn check_name(name: &str) -> Result<(), Unreadable> {
+fn check_name(name: &str) -> Result<(), Fault> {
     if name.contains("=?") {
-        return Err(Unreadable("an encoded word"));
+        return Err(Fault::unsupported("an encoded word"));
     }
     if let Some(rest) = name.strip_prefix('"') {
         let inner = rest
             .strip_suffix('"')
-            .ok_or(Unreadable("text around a quoted name"))?;
+            .ok_or(Fault::malformed("text around a quoted name"))?;
         // Not `"a" <x@evil> "b"`: an inner quote must be escaped.
         let mut escaped = false;
         for c in inner.chars() {
             match c {
                 _ if escaped => escaped = false,
                 '\\' => escaped = true,
-                '"' => return Err(Unreadable("text around a quoted name")),
+                '"' => return Err(Fault::malformed("text around a quoted name")),
                 _ => {}
             }
         }
         return if escaped {
-            Err(Unreadable("an open quote"))
+            Err(Fault::malformed("an open quote"))
         } else {
             Ok(())
         };
     }
     if name.contains(|c: char| "\"()<>[]:;@\\,".contains(c)) {
-        return Err(Unreadable("special characters in an unquoted name"));
+        return Err(Fault::unsupported("special characters in an unquoted name"));
     }
     Ok(())
 }
 
-fn read_address(text: &str) -> Result<Address, Unreadable> {
-    let (local, domain) = text.split_once('@').ok_or(Unreadable("no address"))?;
+fn read_address(text: &str) -> Result<Address, Fault> {
+    let plain = |why| {
+        let unusual = |c: char| "()<>[]:;\"\\,".contains(c);
+        let syntax = text.contains(unusual) || text.contains("=?");
+        if syntax {
+            Fault::unsupported("a comment, group, route, quoted part or literal")
+        } else {
+            Fault::malformed(why)
+        }
+    };
+    let (local, domain) = text.split_once('@').ok_or(plain("no address"))?;
     let atom = |atom: &str| !atom.is_empty() && atom.chars().all(is_atext);
     if !local.split('.').all(atom) {
-        return Err(Unreadable("a local part that is not plain"));
+        return Err(plain("a local part that is not plain"));
     }
     if local.contains(['%', '!']) {
-        return Err(Unreadable("a path in the local part"));
+        return Err(Fault::unsupported("a path in the local part"));
     }
     if domain.ends_with('.') {
-        return Err(Unreadable("a dot after the domain"));
+        return Err(Fault::malformed("a dot after the domain"));
     }
     let address = Address {
         local: local.to_ascii_lowercase(),
-        domain: read_domain(domain).map_err(|_| Unreadable("a domain that is not plain"))?,
+        domain: read_domain(domain).map_err(|_| plain("a domain that is not plain"))?,
     };
     // A second opinion: lengths and whatever else the standard asks for.
-    EmailAddress::from_str(&address.to_key()).map_err(|_| Unreadable("not an address"))?;
+    EmailAddress::from_str(&address.to_key()).map_err(|_| plain("not an address"))?;
     Ok(address)
 }
 

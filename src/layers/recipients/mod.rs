@@ -1,28 +1,48 @@
-//! People and accounts that a call reaches must be allowed: by a list, or by a look-up for the principal.
+//! People and accounts that a call reaches must be allowed: by a list, or by what else vouches for them.
 //!
-//! A selected value is a string, an array of strings, or null (nobody). Whatever cannot be read is denied, also where a rule
-//! would otherwise hold.
+//! One file per kind reads its recipients into the one form in which they are compared. What cannot be read is denied, also
+//! where a rule would otherwise hold, and so is a call in which a rule finds nobody.
 
 mod account;
+mod calendar;
+mod chat;
+mod code;
 mod email;
+mod headers;
+mod judge;
+mod message;
+mod phone;
+mod regions;
+mod share;
+mod undeclared;
+mod words;
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 pub use account::{read_account, read_iban};
+pub use chat::{read_chat, read_integer};
+pub use code::{Code, Fault, Objection};
 pub use email::{Address, read_list};
 use futures_util::future::BoxFuture;
-use serde_json::Value;
+pub use judge::judge;
+pub use message::{Recipients as MessageRecipients, read_message};
+pub use phone::read_phone;
+pub use regions::Region;
 
 use super::arguments::Arguments;
 use super::support::{ByRule, Objections, applying, finding, list};
-use super::vouch::{Unlisted, ValueKind, Vouchers};
+use super::vouch::Vouchers;
 use super::{Context, Layer, LayerDef};
 use crate::item::{Item, Located, ToolCall};
-use crate::policy::{Otherwise, Policy, RecipientKind, RecipientRule, lists};
+use crate::names::RuleId;
+use crate::policy::{
+    Effect, List, Otherwise, Policy, RecipientKind, RecipientRule, Undeclared, lists,
+};
 use crate::source::{Problem, Problems};
 use crate::store::Stores;
-use crate::verdict::{LayerId, Reason, Undecided, Verdict};
+use crate::verdict::{Finding, LayerId, Reason, Undecided, Verdict};
+use crate::wire::json::{BODY_DEPTH, Document};
 
 /// The entry of the registry.
 pub const RECIPIENTS: LayerDef = LayerDef {
@@ -31,21 +51,22 @@ pub const RECIPIENTS: LayerDef = LayerDef {
     build,
 };
 
-/// Why a recipient could not be read: fixed words, never the value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Unreadable(pub &'static str);
+/// Rule id of a text that looks like a recipient and that no rule asks for.
+const UNDECLARED: &str = "undeclared_recipients";
 
 struct Recipients {
     rules: ByRule<Ready>,
     arguments: ByRule<Arguments>,
+    /// The policy's word for every tool that writes; `None`: said by none.
+    undeclared: Option<Undeclared>,
+    /// Rules of which a warning was logged: that one forgets an argument is said once.
+    warned: Mutex<HashSet<RuleId>>,
 }
 
 /// A rule with its lists joined and its look-ups checked.
 struct Ready {
     rule: RecipientRule,
-    values: HashSet<String>,
-    domains: HashSet<String>,
+    list: List,
     vouchers: Vouchers,
 }
 
@@ -67,10 +88,38 @@ fn build(policy: &Arc<Policy>, stores: &Stores) -> Result<Arc<dyn Layer>, Proble
         }
     }
     if problems.is_empty() {
-        Ok(Arc::new(Recipients { rules, arguments }))
+        Ok(Arc::new(Recipients {
+            rules,
+            arguments,
+            undeclared: policy.undeclared_recipients,
+            warned: Mutex::default(),
+        }))
     } else {
         Err(Problems(problems))
     }
+}
+
+/// What a list must have for recipients of a kind, in the words of the policy; `None`: it has it.
+pub(crate) fn lacks(list: &List, kind: RecipientKind) -> Option<&'static str> {
+    let mailboxes = || {
+        list.emails.is_empty()
+            && list.email_domains.is_empty()
+            && list.email_subdomains_of.is_empty()
+    };
+    let (empty, keys) = match kind {
+        RecipientKind::Email | RecipientKind::RawEmail | RecipientKind::Calendar => (
+            mailboxes(),
+            "`emails`, `email_domains` or `email_subdomains_of`",
+        ),
+        RecipientKind::Phone => (list.phones.is_empty(), "`phones`"),
+        RecipientKind::Account | RecipientKind::Iban => (list.accounts.is_empty(), "`accounts`"),
+        RecipientKind::Chat => (list.chats.is_empty(), "`chats`"),
+        RecipientKind::Share => (
+            mailboxes() && list.share_domains.is_empty() && list.chats.is_empty(),
+            "`emails`, `email_domains`, `email_subdomains_of`, `share_domains` or `chats`",
+        ),
+    };
+    empty.then_some(keys)
 }
 
 impl Ready {
@@ -84,33 +133,21 @@ impl Ready {
         let known = (policy, stores);
         let mut ready = Self {
             rule: rule.clone(),
-            values: HashSet::new(),
-            domains: HashSet::new(),
+            list: List::default(),
             vouchers: Vouchers::new(LayerId::Recipients, &rule.id, by, known, problems),
         };
         for name in lists(&rule.allow) {
             let added = list(policy, name, &rule.id).and_then(|list| {
-                let (values, domains, kinds) = match rule.kind {
-                    RecipientKind::Email => (
-                        &list.emails,
-                        Some(&list.email_domains),
-                        "`emails` or `email_domains`",
-                    ),
-                    RecipientKind::Account | RecipientKind::Iban => {
-                        (&list.accounts, None, "`accounts`")
-                    }
-                };
-                if values.is_empty() && domains.is_none_or(HashSet::is_empty) {
+                if let Some(keys) = lacks(list, rule.kind) {
                     return Err(Problem::new(format!(
-                        "{}: the list `{name}` has no {kinds}, so it allows nobody here",
+                        "{}: the list `{name}` has no {keys}, so it allows nobody here",
                         rule.id
                     ))
                     .help(format!(
-                        "add {kinds} to `lists.{name}`, or name another list"
+                        "add {keys} to `lists.{name}`, or name another list"
                     )));
                 }
-                ready.values.extend(values.iter().cloned());
-                ready.domains.extend(domains.into_iter().flatten().cloned());
+                ready.list.add(list);
                 Ok(())
             });
             problems.extend(added.err());
@@ -124,132 +161,96 @@ impl Ready {
         context: &Context<'_>,
         objections: &mut Objections,
     ) -> Result<(), Undecided> {
-        let mut unlisted = Vec::new();
-        for (at, value) in self.selected(call) {
-            match self.read(value) {
-                Ok(found) => unlisted.extend(
-                    found
-                        .into_iter()
-                        .filter(|recipient| !self.lists(recipient))
-                        .map(|recipient| recipient.unlisted(&at)),
-                ),
-                Err(Unreadable(why)) => objections.add(
-                    Otherwise::Deny,
-                    finding(
-                        LayerId::Recipients,
-                        &self.rule.id,
-                        Reason::RecipientUnreadable,
-                        Some(at),
-                        why,
-                    ),
-                ),
-            }
+        let found = judge::find(&self.rule, &self.list, &call.args).map_err(unreadable)?;
+        for objection in found.objections {
+            let (reason, otherwise) = if objection.code.is_understood() {
+                (Reason::RecipientNotAllowed, self.rule.otherwise)
+            } else {
+                (Reason::RecipientUnreadable, Otherwise::Deny)
+            };
+            let detail = format!("{}: {}", objection.code, objection.why);
+            objections.add(otherwise, self.finding(reason, objection.at, detail));
         }
-        if unlisted.is_empty() || objections.is_denied() {
+        if objections.is_denied() {
             return Ok(());
         }
-        let read = |text: &str| {
-            let read = self
-                .read(&Value::String(text.to_owned()))
-                .unwrap_or_default();
-            read.iter().map(Recipient::key).collect()
-        };
-        for unvouched in self.vouchers.judge(context, unlisted, read).await? {
-            let finding = finding(
-                LayerId::Recipients,
-                &self.rule.id,
-                Reason::RecipientNotAllowed,
-                Some(unvouched.value.at),
-                unvouched.detail,
-            );
+        let read = |text: &str| judge::canonical(&self.rule, text);
+        let unvouched = self.vouchers.judge(context, found.unlisted, read).await?;
+        for unvouched in unvouched {
+            let code = Code::RecipientNotAllowed;
+            let detail = format!("{code}: {}", unvouched.detail);
+            let finding = self.finding(Reason::RecipientNotAllowed, unvouched.value.at, detail);
             objections.add(unvouched.otherwise, finding);
         }
         Ok(())
     }
 
-    /// Values at the rule's places, arrays taken apart, nulls left out.
-    fn selected<'v>(&self, call: &'v ToolCall) -> Vec<(String, &'v Value)> {
-        let mut values = Vec::new();
-        for selector in &self.rule.at {
-            for (at, value) in selector.select(&call.args.value) {
-                match value {
-                    Value::Null => {}
-                    Value::Array(elements) => values.extend(
-                        elements
-                            .iter()
-                            .enumerate()
-                            .filter(|(_, element)| !element.is_null())
-                            .map(|(index, element)| (format!("{at}/{index}"), element)),
-                    ),
-                    _ => values.push((at, value)),
+    fn finding(&self, reason: Reason, at: String, detail: String) -> Finding {
+        finding(LayerId::Recipients, &self.rule.id, reason, Some(at), detail)
+    }
+}
+
+fn unreadable(error: crate::wire::json::JsonError) -> Undecided {
+    Undecided {
+        layer: LayerId::Recipients,
+        cause: format!("arguments that are not strict JSON: {error}"),
+    }
+}
+
+impl Recipients {
+    /// What is to become of undeclared recipients in such a call; `None`: they are not looked for.
+    fn undeclared(&self, context: &Context<'_>) -> Option<Undeclared> {
+        let Some(rule) = context.rule else {
+            // What nobody described is a write.
+            return self.undeclared;
+        };
+        match rule.undeclared_recipients.or(self.undeclared) {
+            _ if rule.effect == Effect::Read => None,
+            None => (!rule.recipients.is_empty()).then_some(Undeclared::Warn),
+            said => said,
+        }
+    }
+
+    fn undeclared_in(
+        &self,
+        call: &ToolCall,
+        context: &Context<'_>,
+        objections: &mut Objections,
+    ) -> Result<(), Undecided> {
+        let Some(then) = self.undeclared(context) else {
+            return Ok(());
+        };
+        let document = Document::read(call.args.raw.clone(), BODY_DEPTH).map_err(unreadable)?;
+        let Some(at) = undeclared::first(context.rule, &document) else {
+            return Ok(());
+        };
+        let rule = match context.rule {
+            Some(rule) => rule.id.clone(),
+            None => RuleId::from(UNDECLARED),
+        };
+        let detail = "recipient_not_allowed: it looks like a recipient, and no rule of the tool is for this argument";
+        match then {
+            Undeclared::Deny => objections.add(
+                Otherwise::Deny,
+                finding(
+                    LayerId::Recipients,
+                    &rule,
+                    Reason::RecipientNotAllowed,
+                    Some(at),
+                    detail,
+                ),
+            ),
+            Undeclared::Warn => {
+                let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+                if warned.insert(rule.clone()) {
+                    tracing::warn!(
+                        rule = %rule,
+                        "a call has an argument that looks like a recipient and that no rule is for: name it in `recipients`, or write `undeclared_recipients: deny`"
+                    );
                 }
             }
         }
-        values
-    }
-
-    fn read(&self, value: &Value) -> Result<Vec<Recipient>, Unreadable> {
-        const WRONG: Unreadable = Unreadable("not a string");
-        let digits;
-        let text = match value {
-            Value::String(text) => text,
-            // By exact digits: an integer that no 64 bits hold is a float here.
-            Value::Number(number) if number.is_i64() || number.is_u64() => {
-                digits = number.to_string();
-                &digits
-            }
-            _ => return Err(WRONG),
-        };
-        let one = |account: String| {
-            Some(account)
-                .filter(|account| !account.is_empty())
-                .map(Recipient::Account)
-                .into_iter()
-                .collect()
-        };
-        match self.rule.kind {
-            RecipientKind::Email if !value.is_string() => Err(WRONG),
-            RecipientKind::Email => {
-                read_list(text).map(|found| found.into_iter().map(Recipient::Email).collect())
-            }
-            RecipientKind::Account => read_account(text).map(one),
-            RecipientKind::Iban => read_iban(text).map(one),
-        }
-    }
-
-    fn lists(&self, recipient: &Recipient) -> bool {
-        if let Recipient::Email(address) = recipient
-            && self.domains.contains(&address.domain)
-        {
-            return true;
-        }
-        self.values.contains(&recipient.key())
-    }
-}
-
-enum Recipient {
-    Email(Address),
-    Account(String),
-}
-
-impl Recipient {
-    fn unlisted(&self, at: &str) -> Unlisted {
-        let kind = match self {
-            Self::Email(_) => ValueKind::Email,
-            Self::Account(_) => ValueKind::Account,
-        };
-        Unlisted {
-            at: at.to_owned(),
-            kind,
-            key: self.key(),
-        }
-    }
-
-    fn key(&self) -> String {
-        match self {
-            Self::Email(address) => address.to_key(),
-            Self::Account(account) => account.clone(),
-        }
+        Ok(())
     }
 }
 
@@ -261,7 +262,8 @@ impl Layer for Recipients {
     fn reaches(&self, item: &Located, context: &Context<'_>) -> bool {
         let rules = applying(&self.rules, context).is_empty();
         let arguments = applying(&self.arguments, context).is_empty();
-        matches!(item.item, Item::ToolCall(_)) && !(rules && arguments)
+        matches!(item.item, Item::ToolCall(_))
+            && (!(rules && arguments) || self.undeclared(context).is_some())
     }
 
     fn judge<'a>(
@@ -278,6 +280,7 @@ impl Layer for Recipients {
                 for ready in applying(&self.arguments, context) {
                     ready.judge(call, context, &mut objections).await?;
                 }
+                self.undeclared_in(call, context, &mut objections)?;
             }
             Ok(objections.verdict())
         })

@@ -34,11 +34,12 @@ pub(super) fn warn(root: &Field<'_>, policy: &Policy) {
     }
 }
 
-const SECTIONS: [(&str, LayerId); 6] = [
+const SECTIONS: [(&str, LayerId); 7] = [
     ("deny", LayerId::Catalog),
     ("egress", LayerId::Egress),
     ("recipients", LayerId::Recipients),
     ("arguments", LayerId::Recipients),
+    ("undeclared_recipients", LayerId::Recipients),
     ("ownership", LayerId::Ownership),
     ("ticket", LayerId::Tickets),
 ];
@@ -54,6 +55,7 @@ fn sections_of_layers_that_are_off(root: &Field<'_>, policy: &Policy) {
     for (key, layer) in [
         ("provider_tools", LayerId::Catalog),
         ("egress", LayerId::Egress),
+        ("undeclared_recipients", LayerId::Recipients),
         ("forward", LayerId::Egress),
         ("rendered", LayerId::Egress),
         ("injection", LayerId::Injection),
@@ -97,7 +99,12 @@ fn layers_without_rules(layers: &Field<'_>, policy: &Policy) {
         ),
         (
             LayerId::Recipients,
-            any(|rule| !rule.recipients.is_empty() || !rule.arguments.is_empty()),
+            policy.undeclared_recipients.is_some()
+                || any(|rule| {
+                    !rule.recipients.is_empty()
+                        || !rule.arguments.is_empty()
+                        || rule.undeclared_recipients.is_some()
+                }),
             "add `recipients` to the rule of a tool that sends or pays",
         ),
         (
@@ -169,9 +176,9 @@ fn holds_without_tickets(root: &Field<'_>, policy: &Policy) {
     for rule in rules(root) {
         for (key, layer) in SECTIONS {
             let enforced = policy.modes.of(layer) == Mode::Enforce;
-            let section = rule
-                .peek(key)
-                .filter(|_| enforced && !matches!(key, "ticket" | "deny"));
+            let section = rule.peek(key).filter(|_| {
+                enforced && !matches!(key, "ticket" | "deny" | "undeclared_recipients")
+            });
             for entry in section
                 .and_then(|section| section.list())
                 .unwrap_or_default()

@@ -6,9 +6,10 @@ use email_address::{EmailAddress, Options};
 use url::Host;
 
 use super::hosts;
+use crate::layers::recipients::{read_chat, read_integer, read_phone};
 use crate::names::ListName;
 use crate::policy::List;
-use crate::source::{Field, Fields};
+use crate::source::{Field, Fields, Kind};
 
 /// Every list by name; `None` where it is broken, so that its users are still checked.
 pub(super) fn lists(field: &Field<'_>) -> HashMap<ListName, Option<List>> {
@@ -25,18 +26,26 @@ fn list(field: &Field<'_>) -> Option<List> {
     let hosts = kind(&mut fields, "hosts", hosts::entry);
     let emails = kind(&mut fields, "emails", email);
     let email_domains = kind(&mut fields, "email_domains", email_domain);
+    let email_subdomains_of = kind(&mut fields, "email_subdomains_of", email_domain);
+    let share_domains = kind(&mut fields, "share_domains", email_domain);
     let accounts = kind(&mut fields, "accounts", account);
+    let phones = kind(&mut fields, "phones", phone);
+    let chats = kind(&mut fields, "chats", chat);
     let list = List {
         hosts: hosts?,
         emails: emails?.into_iter().collect(),
         email_domains: email_domains?.into_iter().collect(),
+        email_subdomains_of: email_subdomains_of?.into_iter().collect(),
+        share_domains: share_domains?.into_iter().collect(),
         accounts: accounts?.into_iter().collect(),
+        phones: phones?.into_iter().collect(),
+        chats: chats?.into_iter().collect(),
         ..List::default()
     };
     if list == List::default() {
         field.error(
             format!("the list `{}` is empty", last(field.path())),
-            "give it `hosts`, `emails`, `email_domains` or `accounts`",
+            "give it `hosts`, `emails`, `email_domains`, `email_subdomains_of`, `share_domains`, `phones`, `chats` or `accounts`",
         );
         return None;
     }
@@ -90,7 +99,7 @@ fn email_domain(field: &Field<'_>) -> Option<String> {
             .trim_end_matches('.');
         let help = match text.rsplit_once('@') {
             _ if text.starts_with("*.") => {
-                "a subdomain is another domain: name each of them".to_owned()
+                format!("for every subdomain write `email_subdomains_of: [{bare}]`")
             }
             Some((local, _)) if !local.is_empty() => {
                 format!("for one address write `emails: [{text}]`")
@@ -129,4 +138,43 @@ fn account(field: &Field<'_>) -> Option<String> {
         return None;
     }
     Some(account)
+}
+
+/// E.164.
+fn phone(field: &Field<'_>) -> Option<String> {
+    let text = field.text()?;
+    match read_phone(text, None) {
+        Ok(Some(number)) => Some(number),
+        _ => {
+            field.error(
+                format!("`{text}` is not a phone number in international form"),
+                "write `+`, the calling code and the number, such as `+44 7700 900123`, in quotes",
+            );
+            None
+        }
+    }
+}
+
+/// As it stands; an integer by its digits.
+fn chat(field: &Field<'_>) -> Option<String> {
+    if let Kind::Number(number) = &field.node().kind {
+        // YAML reads no more than 64 bits exactly, and drops leading zeros.
+        match read_integer(&number.to_string()) {
+            Ok(id) if id == field.node().source() => return Some(id),
+            _ => {}
+        }
+        field.error("this number is not an exact id", "write the id in quotes");
+        return None;
+    }
+    let text = field.text()?;
+    match read_chat(text) {
+        Ok(Some(id)) => Some(id),
+        _ => {
+            field.error(
+                format!("`{text}` is not the id of a chat"),
+                "write the id as the service gives it, without white space around",
+            );
+            None
+        }
+    }
 }

@@ -93,6 +93,10 @@ fn policy(root: &Field<'_>, hash: PolicyHash) -> Option<Policy> {
     let tools = fields
         .optional("tools")
         .map_or_else(|| Some(Vec::new()), |field| tools::tools(&field, &names));
+    let undeclared = match fields.optional("undeclared_recipients") {
+        Some(field) => tools::undeclared(&field).map(Some),
+        None => Some(None),
+    };
     let egress = fields.optional("egress");
     let egress = match &egress {
         Some(field) => tools::egress_for_all(field, &names).map(Some),
@@ -121,6 +125,7 @@ fn policy(root: &Field<'_>, hash: PolicyHash) -> Option<Policy> {
         lists: whole(lists)?,
         lookups: whole(lookups)?,
         tools: tools?,
+        undeclared_recipients: undeclared?,
         egress: egress?,
         forward: forward?,
         rendered: rendered?,

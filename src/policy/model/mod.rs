@@ -19,11 +19,12 @@ pub use conditions::Condition;
 pub use egress::{EgressRule, ForwardRule, Reach, RenderedRule};
 pub use injection::{InjectionPolicy, Thresholds};
 pub use ownership::OwnershipRule;
-pub use recipients::{RecipientKind, RecipientRule};
+pub use recipients::{Permit, Plus, RecipientKind, RecipientRule, Undeclared};
 pub use ticket::{Gate, TicketRule};
 
 use super::selector::Selector;
 use crate::layers::egress::{Entry, Location};
+pub use crate::layers::recipients::Region;
 use crate::names::{ListName, LookupName, RouteName, RuleId, StoreName, ToolName};
 use crate::verdict::{LayerId, Mode};
 
@@ -76,6 +77,8 @@ pub struct Policy {
     pub lookups: HashMap<LookupName, Lookup>,
     /// In file order: the first match wins.
     pub tools: Vec<ToolRule>,
+    /// What becomes of texts that look like recipients and that no rule is for; `None`: the policy does not say.
+    pub undeclared_recipients: Option<Undeclared>,
     /// Hosts that any call may name, for tools whose own rule has no `egress`; `None`: not checked there.
     pub egress: Option<EgressRule>,
     /// What the forward proxy lets pass; `None`: nothing.
@@ -98,6 +101,7 @@ impl Policy {
             lists: HashMap::new(),
             lookups: HashMap::new(),
             tools: Vec::new(),
+            undeclared_recipients: None,
             egress: None,
             forward: None,
             rendered: None,
@@ -121,8 +125,33 @@ pub struct List {
     pub emails: HashSet<String>,
     /// Domains, exact: a subdomain is another domain.
     pub email_domains: HashSet<String>,
+    /// Domains of which every subdomain is meant, not the domain itself.
+    pub email_subdomains_of: HashSet<String>,
+    /// Domains that may be given access as a whole, exact.
+    pub share_domains: HashSet<String>,
+    /// E.164 with `+`.
+    pub phones: HashSet<String>,
+    /// Ids of chats, channels and users, as they stand.
+    pub chats: HashSet<String>,
     /// Account numbers without spaces, upper case.
     pub accounts: HashSet<String>,
+}
+
+impl List {
+    /// Adds the entries for recipients of another one.
+    pub(crate) fn add(&mut self, other: &Self) {
+        for (into, from) in [
+            (&mut self.emails, &other.emails),
+            (&mut self.email_domains, &other.email_domains),
+            (&mut self.email_subdomains_of, &other.email_subdomains_of),
+            (&mut self.share_domains, &other.share_domains),
+            (&mut self.phones, &other.phones),
+            (&mut self.chats, &other.chats),
+            (&mut self.accounts, &other.accounts),
+        ] {
+            into.extend(from.iter().cloned());
+        }
+    }
 }
 
 /// A read-only SQL query with bound parameters.
@@ -194,6 +223,8 @@ pub struct ToolRule {
     pub recipients: Vec<RecipientRule>,
     /// Other arguments, and where they must come from.
     pub arguments: Vec<ArgumentRule>,
+    /// What becomes of texts that look like recipients and that no rule is for; `None`: as the policy says.
+    pub undeclared_recipients: Option<Undeclared>,
     /// Resources in arguments.
     pub ownership: Vec<OwnershipRule>,
     /// Scopes that the principal must have, all of them.
@@ -216,6 +247,7 @@ impl ToolRule {
             egress: Vec::new(),
             recipients: Vec::new(),
             arguments: Vec::new(),
+            undeclared_recipients: None,
             ownership: Vec::new(),
             scopes: Vec::new(),
             when: Vec::new(),

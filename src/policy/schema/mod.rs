@@ -26,6 +26,7 @@ pub fn schema() -> Value {
             "layers": layers(),
             "lists": named(&list(), "Named allowlists"),
             "lookups": named(&lookup(), "Named read-only questions to a database"),
+            "undeclared_recipients": recipients::undeclared(),
             "egress": egress::rule(false),
             "forward": egress::forward(),
             "rendered": egress::rendered(),
@@ -96,6 +97,15 @@ fn list() -> Value {
             "hosts": texts("host, *.domain, * for every public name, address or CIDR; with :port or /path where only that is meant"),
             "emails": texts("Whole addresses"),
             "email_domains": texts("Domains, exact"),
+            "email_subdomains_of": texts("Domains of which every subdomain is meant"),
+            "share_domains": texts("Domains that may get access as a whole"),
+            "phones": texts("Phone numbers, international"),
+            "chats": {
+                "type": "array",
+                "minItems": 1,
+                "items": {"type": ["string", "integer"], "minLength": 1},
+                "description": "Ids of chats, channels and users"
+            },
             "accounts": texts("Account numbers")
         }),
     );
@@ -151,6 +161,7 @@ fn tool() -> Value {
             "egress": rules(&egress::rule(true), "URLs in arguments"),
             "recipients": rules(&recipients::rule(), "People and accounts in arguments"),
             "arguments": rules(&allowed::arguments(), "Other arguments, and where they must come from"),
+            "undeclared_recipients": recipients::undeclared(),
             "ownership": rules(&ownership::rule(), "Resources in arguments"),
             "ticket": ticket::rule()
         }),

@@ -9,6 +9,7 @@ mod ticket;
 use std::collections::HashMap;
 
 pub(super) use egress::{egress_for_all, forward, rendered};
+pub(super) use recipients::undeclared;
 
 use super::matcher::{Order, matcher};
 use crate::names::{ListName, LookupName, RouteName, RuleId};
@@ -123,6 +124,10 @@ fn tool_rule(field: &Field<'_>, names: &Names<'_>, order: &mut Order) -> Option<
     let arguments = section(&mut fields, "arguments", |rule| {
         allowed::arguments(rule, names)
     });
+    let undeclared = match fields.optional("undeclared_recipients") {
+        Some(field) => recipients::undeclared(&field).map(Some),
+        None => Some(None),
+    };
     let ownership = section(&mut fields, "ownership", |rule| {
         ownership::ownership(rule, names)
     });
@@ -139,6 +144,7 @@ fn tool_rule(field: &Field<'_>, names: &Names<'_>, order: &mut Order) -> Option<
         egress: egress?,
         recipients: recipients?,
         arguments: arguments?,
+        undeclared_recipients: undeclared?,
         ownership: ownership?,
         scopes: Vec::new(),
         when: Vec::new(),
@@ -161,6 +167,7 @@ fn deny_alone(rule: &Field<'_>, field: &Field<'_>) -> Option<bool> {
         "egress",
         "recipients",
         "arguments",
+        "undeclared_recipients",
         "ownership",
         "ticket",
     ];
