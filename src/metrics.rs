@@ -11,7 +11,7 @@ use prometheus::{
 };
 
 use crate::guard::{Decision, Observer};
-use crate::item::Exchange;
+use crate::item::{Exchange, Item};
 use crate::names::{RouteName, UpstreamName};
 use crate::policy::PolicyHash;
 use crate::provenance::Forgotten;
@@ -67,6 +67,28 @@ impl UpstreamFault {
     }
 }
 
+/// Which limit a connection is above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ConnectionLimit {
+    /// `limits.connections`.
+    All,
+    /// `limits.connections_per_address`.
+    Address,
+}
+
+impl ConnectionLimit {
+    /// Every limit.
+    pub const ALL: [Self; 2] = [Self::All, Self::Address];
+
+    /// The label.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::All => "connections",
+            Self::Address => "connections_per_address",
+        }
+    }
+}
+
 /// Values of the label `verdict`: as [`Verdict::label`] gives them, and a failed layer's denial apart from the others.
 const VERDICTS: [&str; 5] = ["allow", "rewrite", "hold", "deny", UNDECIDED];
 const UNDECIDED: &str = "undecided";
@@ -93,6 +115,7 @@ pub struct Metrics {
     durations: HistogramVec,
     /// By layer, mode, verdict in the order of [`LayerId::ALL`], [`MODES`], [`VERDICTS`].
     verdicts: Vec<IntCounter>,
+    unreadable: IntCounterVec,
     layers: Vec<Histogram>,
     tickets: IntGaugeVec,
     scanned: IntCounterVec,
@@ -101,7 +124,41 @@ pub struct Metrics {
     refusals: IntCounterVec,
     forgotten: IntCounterVec,
     in_flight: IntGauge,
+    clients: Clients,
     build: IntGaugeVec,
+}
+
+/// Of agents, before any request.
+struct Clients {
+    connections: IntGauge,
+    refused: IntCounterVec,
+    stalled: IntCounter,
+}
+
+impl Clients {
+    fn new(registry: &Registry) -> Self {
+        let gauge = IntGauge::new(
+            "holdpoint_connections",
+            "Connections of agents that are open.",
+        );
+        let refused = Opts::new(
+            "holdpoint_connections_refused_total",
+            "Connections of agents that were closed as they came.",
+        );
+        let stalled = IntCounter::new(
+            "holdpoint_stalled_clients_total",
+            "Answers that were dropped because their client took nothing of them.",
+        );
+        let clients = Self {
+            connections: registered(registry, gauge),
+            refused: registered(registry, IntCounterVec::new(refused, &["limit"])),
+            stalled: registered(registry, stalled),
+        };
+        for limit in ConnectionLimit::ALL {
+            clients.refused.with_label_values(&[limit.as_str()]);
+        }
+        clients
+    }
 }
 
 impl std::fmt::Debug for Metrics {
@@ -151,6 +208,11 @@ impl Metrics {
                 ),
             ),
             verdicts: each_verdict(&verdicts),
+            unreadable: counters(
+                "holdpoint_unreadable_calls_total",
+                "Calls that were refused because nobody could judge what they say.",
+                &["route"],
+            ),
             layers: LayerId::ALL
                 .iter()
                 .map(|layer| layers.with_label_values(&[layer.as_str()]))
@@ -194,6 +256,7 @@ impl Metrics {
                     "Requests whose answer has not ended.",
                 ),
             ),
+            clients: Clients::new(&registry),
             build: registered(
                 &registry,
                 IntGaugeVec::new(
@@ -218,6 +281,7 @@ impl Metrics {
         }
         self.durations.with_label_values(&[route.as_str()]);
         self.scanned.with_label_values(&[route.as_str()]);
+        self.unreadable.with_label_values(&[route.as_str()]);
         for reason in Unscanned::ALL {
             self.unscanned
                 .with_label_values(&[route.as_str(), reason.as_str()]);
@@ -307,6 +371,29 @@ impl Metrics {
         }
     }
 
+    /// An agent has connected.
+    pub fn connected(&self) {
+        self.clients.connections.inc();
+    }
+
+    /// Its connection has ended.
+    pub fn disconnected(&self) {
+        self.clients.connections.dec();
+    }
+
+    /// A connection was closed as it came.
+    pub fn connection_refused(&self, limit: ConnectionLimit) {
+        self.clients
+            .refused
+            .with_label_values(&[limit.as_str()])
+            .inc();
+    }
+
+    /// A client took nothing of its answer for too long.
+    pub fn stalled(&self) {
+        self.clients.stalled.inc();
+    }
+
     /// Sets how many tickets are in a state.
     pub fn tickets(&self, state: &str, tickets: u64) {
         self.tickets
@@ -325,9 +412,17 @@ impl Metrics {
 impl Observer for Metrics {
     fn decided<'a>(
         &'a self,
-        _exchange: &'a Exchange,
+        exchange: &'a Exchange,
         decision: &'a Decision,
     ) -> BoxFuture<'a, Result<(), String>> {
+        let items = exchange.items.iter();
+        let unreadable = items.filter(|located| matches!(located.item, Item::Unreadable(_)));
+        let unreadable = unreadable.count();
+        if unreadable > 0 {
+            self.unreadable
+                .with_label_values(&[exchange.route.as_str()])
+                .inc_by(count(unreadable));
+        }
         for opinion in decision.rulings.iter().flat_map(|ruling| &ruling.opinions) {
             let counter = index(opinion.layer, opinion.mode, &opinion.verdict)
                 .and_then(|index| self.verdicts.get(index));
@@ -341,8 +436,8 @@ impl Observer for Metrics {
     }
 }
 
-fn count(bytes: usize) -> u64 {
-    u64::try_from(bytes).unwrap_or(u64::MAX)
+fn count(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
 }
 
 fn each_verdict(counters: &IntCounterVec) -> Vec<IntCounter> {

@@ -7,6 +7,7 @@ mod together;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,9 +27,12 @@ use crate::verdict::{Finding, Hold, LayerId, Mode, Opinion, Reason, Ruling, Unde
 /// How long one layer may take for one item before it is `Undecided`.
 pub const LAYER_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// So many items are judged before other requests get their turn.
+const SLICE: usize = 64;
+
 /// Told of every decision before it takes effect: metrics, audit, eval's tally. An error refuses the message.
 pub trait Observer: Send + Sync {
-    /// Called once per exchange.
+    /// Called once per exchange, with the claims of the calls that are to be carried out.
     fn decided<'a>(
         &'a self,
         exchange: &'a Exchange,
@@ -178,18 +182,18 @@ impl Guard {
     /// # Errors
     /// An observer that could not record the decision: the message must be refused.
     pub async fn decide(&self, exchange: &Exchange) -> Result<Decision, Undecided> {
-        self.decide_together(exchange, None).await
+        self.decide_together(exchange, &[]).await
     }
 
-    /// As [`Guard::decide`]; from the item `together` on calls stand or fall together: where one is refused all are, and no
-    /// approval is spent.
+    /// As [`Guard::decide`]; the items of each of the `groups` are calls that stand or fall together: where one is refused all of
+    /// its group are, and no approval is spent.
     ///
     /// # Errors
     /// As [`Guard::decide`].
     pub async fn decide_together(
         &self,
         exchange: &Exchange,
-        together: Option<usize>,
+        groups: &[Range<usize>],
     ) -> Result<Decision, Undecided> {
         let mut decision = Decision {
             policy: self.policy.hash.clone(),
@@ -199,6 +203,10 @@ impl Guard {
         };
         let mut claims = Unsent::default();
         for (index, located) in exchange.items.iter().enumerate() {
+            if index % SLICE == SLICE - 1 {
+                // Many small items are as long as a large one.
+                tokio::task::yield_now().await;
+            }
             let context = self.context(exchange, located);
             let mut ruling = self.judge(located, &context).await;
             if let Item::ToolCall(call) = &located.item
@@ -226,14 +234,17 @@ impl Guard {
             }
             decision.rulings.push(ruling);
         }
-        if let Some(from) = together {
+        if !groups.is_empty() {
             let receipts: Vec<_> = decision.receipts.iter().map(|(index, _)| *index).collect();
-            refuse_together(&mut decision.rulings, from, &receipts);
+            for group in groups {
+                refuse_together(&mut decision.rulings, group, &receipts);
+            }
             claims.withdraw(&decision.rulings).await?;
         }
-        if let Err(cause) = self.tell(exchange, &decision).await {
+        let mut told = claims.within(decision);
+        if let Err(cause) = self.tell(exchange, &told.decision).await {
             // Nothing was sent: the approvals stay good.
-            for (_, claim) in claims.0.drain(..) {
+            while let Some((_, claim)) = told.decision.claims.pop() {
                 claim.finish(Outcome::NotSent).await?;
             }
             return Err(Undecided {
@@ -241,8 +252,7 @@ impl Guard {
                 cause: format!("the decision could not be recorded: {cause}"),
             });
         }
-        decision.claims = std::mem::take(&mut claims.0);
-        Ok(decision)
+        Ok(told.made())
     }
 
     async fn tell(&self, exchange: &Exchange, decision: &Decision) -> Result<(), String> {

@@ -1,22 +1,24 @@
 //! Calls that stand or fall together, and approvals that were not spent.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
-use super::{Claim, Outcome};
+use super::{Claim, Decision, Outcome};
 use crate::names::RuleId;
 use crate::verdict::{Finding, LayerId, Reason, Ruling, Undecided, Verdict};
 
-/// Refuses every call from `from` on, where one of them is refused, or was `done` before and is not released again. What is
+/// Refuses every call of the `group`, where one of them is refused, or was `done` before and is not released again. What is
 /// refused already keeps its own reason.
-pub fn refuse_together(rulings: &mut [Ruling], from: usize, done: &[usize]) {
-    let bound = rulings.get(from..).unwrap_or_default();
+pub fn refuse_together(rulings: &mut [Ruling], group: &Range<usize>, done: &[usize]) {
+    let bound = rulings.get(group.clone()).unwrap_or_default();
     let refused = bound.iter().find_map(|ruling| ruling.verdict.finding());
     let layer = refused.map(|finding| finding.layer);
-    let layer = layer.or_else(|| done.iter().any(|i| *i >= from).then_some(LayerId::Tickets));
-    let Some(layer) = layer else {
+    let is_done = done.iter().any(|index| group.contains(index));
+    let Some(layer) = layer.or_else(|| is_done.then_some(LayerId::Tickets)) else {
         return;
     };
-    for (index, ruling) in rulings.iter_mut().enumerate().skip(from) {
+    let rulings = rulings.iter_mut().enumerate();
+    for (index, ruling) in rulings.take(group.end).skip(group.start) {
         if ruling.verdict == Verdict::Allow && !done.contains(&index) {
             ruling.verdict = Verdict::Deny(Finding {
                 layer,
@@ -49,6 +51,38 @@ impl Unsent {
             claim.finish(Outcome::NotSent).await?;
         }
         Ok(())
+    }
+}
+
+/// A decision that is told, with its claims in it. Its teller may leave meanwhile, and the approvals stay good then as well.
+pub(super) struct Told {
+    pub(super) decision: Decision,
+}
+
+impl Unsent {
+    /// The decision with these claims.
+    pub(super) fn within(mut self, mut decision: Decision) -> Told {
+        decision.claims = std::mem::take(&mut self.0);
+        Told { decision }
+    }
+}
+
+impl Told {
+    /// The decision, made: its claims are its taker's.
+    pub(super) fn made(mut self) -> Decision {
+        let decision = &mut self.decision;
+        Decision {
+            policy: decision.policy.clone(),
+            rulings: std::mem::take(&mut decision.rulings),
+            claims: std::mem::take(&mut decision.claims),
+            receipts: std::mem::take(&mut decision.receipts),
+        }
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        drop(Unsent(std::mem::take(&mut self.decision.claims)));
     }
 }
 
@@ -114,23 +148,25 @@ mod tests {
         };
         let own = Some((LayerId::Egress, Reason::HostNotAllowed));
         let bound = Some((LayerId::Egress, Reason::TurnRefused));
-        for (from, expected) in [
-            (0, [bound, bound, own, bound]),
-            (1, [None, bound, own, bound]),
-            (3, [None, None, own, None]),
-            (9, [None, None, own, None]),
+        for (group, expected) in [
+            (0..4, [bound, bound, own, bound]),
+            (1..4, [None, bound, own, bound]),
+            (1..3, [None, bound, own, None]),
+            (0..2, [None, None, own, None]),
+            (3..4, [None, None, own, None]),
+            (2..2, [None, None, own, None]),
         ] {
             let mut rulings = all();
-            refuse_together(&mut rulings, from, &[]);
-            assert_eq!(reasons(&rulings), expected, "{from}");
+            refuse_together(&mut rulings, &group, &[]);
+            assert_eq!(reasons(&rulings), expected, "{group:?}");
         }
         // One that was done before is not released again, so the others are not either.
         let mut allowed = rulings(vec![Verdict::Allow, Verdict::Allow]);
-        refuse_together(&mut allowed, 0, &[1]);
+        refuse_together(&mut allowed, &(0..2), &[1]);
         let bound = Some((LayerId::Tickets, Reason::TurnRefused));
         assert_eq!(reasons(&allowed), [bound, None]);
         let mut allowed = rulings(vec![Verdict::Allow, Verdict::Allow]);
-        refuse_together(&mut allowed, 0, &[]);
+        refuse_together(&mut allowed, &(0..2), &[]);
         assert_eq!(reasons(&allowed), [None, None]);
     }
 
@@ -167,7 +203,7 @@ mod tests {
             deny(LayerId::Ownership, Reason::NotOwner),
             Verdict::Allow,
         ]);
-        refuse_together(&mut rulings, 1, &[]);
+        refuse_together(&mut rulings, &(1..3), &[]);
         claims.withdraw(&rulings).await.unwrap();
         assert_eq!(*given_back.lock().unwrap(), ["tkt_2"]);
         assert_eq!(claims.0.len(), 1);

@@ -15,6 +15,7 @@ use crate::source::Problem;
 use crate::store::Stores;
 use crate::store::sql::SqlValue;
 use crate::verdict::{LayerId, Undecided};
+use crate::wire::offload::offload;
 
 /// A value of a call that no list allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,8 +112,9 @@ impl Vouchers {
         let rest = values
             .into_iter()
             .filter(|value| !known.contains(&value.key));
+        let length = evidence.map_or(0, Evidence::bytes);
         let unvouched = rest.filter_map(|value| {
-            let detail = self.traced(evidence, &value)?;
+            let detail = offload(length, || self.traced(evidence, &value))?;
             Some(Unvouched {
                 value,
                 detail,

@@ -114,11 +114,15 @@ impl Board {
     /// Hands a message of the server on; waits while its reader is behind.
     pub(super) async fn hand_on(&self, head: &Head, message: Bytes) {
         let (tell, said) = if head.is_response() {
-            let Some(tell) = self.asked(head) else {
+            if let Some(tell) = self.asked(head) {
+                (tell, Said::Last(message))
+            } else if let Some(tell) = self.misnamed(head) {
+                tracing::warn!("the server answered under an id of another type; dropped");
+                (tell, Said::Unreadable)
+            } else {
                 tracing::warn!("the server answered what nobody waits for; dropped");
                 return;
-            };
-            (tell, Said::Last(message))
+            }
         } else if let Some(tell) = self.related(head) {
             (tell, Said::More(message))
         } else {
@@ -166,9 +170,18 @@ impl Board {
         Some(requests.waiting.remove(at).tell)
     }
 
+    /// Who waits for an answer under an id that another spelling of this one is; it waits no longer.
+    fn misnamed(&self, head: &Head) -> Option<mpsc::Sender<Said>> {
+        let id = head.id.as_ref()?;
+        let mut requests = self.requests();
+        let mut waiting = requests.waiting.iter();
+        let at = waiting.position(|waiting| waiting.id.resembles(id))?;
+        Some(requests.waiting.remove(at).tell)
+    }
+
     /// The request in whose course the server says this. Only progress and subscriptions tell which one; the youngest is as
     /// good as any for the rest, since all go to one client, and keeps it before that request's answer. Requests of the
-    /// server go where somebody listens for them: the answer to a ticketed call is read whole.
+    /// server go where somebody listens for them.
     fn related(&self, head: &Head) -> Option<mpsc::Sender<Said>> {
         if head.is_request() && self.is_heard() {
             return None;

@@ -31,6 +31,18 @@ impl Id {
         Self::of(serde_json::from_slice(text).ok()?)
     }
 
+    /// Whether a server that spells ids in another way may mean this one: `"1"` or `1.0` for `1`.
+    pub(super) fn resembles(&self, other: &Self) -> bool {
+        /// Above it two numbers may have one double.
+        const EXACT: f64 = 9_007_199_254_740_992.0;
+        let text = |id: &Self| match id {
+            Self::Number(text) | Self::Text(text) => text.trim().to_owned(),
+        };
+        let (one, two) = (text(self), text(other));
+        let number = |text: &str| text.parse::<f64>().ok().filter(|n| n.abs() < EXACT);
+        one == two || number(&one).is_some() && number(&one) == number(&two)
+    }
+
     /// As JSON.
     pub(super) fn json(&self) -> String {
         match self {
@@ -174,6 +186,21 @@ mod tests {
             "an escape"
         );
         assert_ne!(id(r#"{"id":"1"}"#), id(r#"{"id":1}"#));
+        for (one, two, same) in [
+            (r#"{"id":1}"#, r#"{"id":"1"}"#, true),
+            (r#"{"id":1}"#, r#"{"id":1.0}"#, true),
+            (r#"{"id":"a"}"#, r#"{"id":" a"}"#, true),
+            (r#"{"id":1}"#, r#"{"id":"2"}"#, false),
+            (
+                r#"{"id":9007199254740993}"#,
+                r#"{"id":"9007199254740992"}"#,
+                false,
+            ),
+            (r#"{"id":"a"}"#, r#"{"id":"b"}"#, false),
+        ] {
+            let (one, two) = (id(one).unwrap(), id(two).unwrap());
+            assert_eq!(one.resembles(&two), same, "{one:?} {two:?}");
+        }
         for none in [r#"{"id":null}"#, r#"{"id":{}}"#, r#"{"id":true}"#, "{}"] {
             assert_eq!(id(none), None, "{none}");
         }

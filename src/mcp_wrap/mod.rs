@@ -7,6 +7,7 @@ mod child;
 mod front;
 mod lines;
 mod message;
+mod server;
 mod sketch;
 mod upstream;
 
@@ -19,11 +20,8 @@ use bytes::Bytes;
 pub use child::Program;
 use child::{Ask, Process, STUBBORN};
 use front::Front;
-use lines::{Line, Lines};
-use message::Head;
-use sketch::{Meant, Sketch};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::process::{ChildStdin, ChildStdout};
+use tokio::process::ChildStdin;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
@@ -106,7 +104,7 @@ where
     let (process, child_in, child_out) = Process::start(&program).map_err(WrapError::Start)?;
     tokio::spawn(write_child(child_in, lines));
     let (out, messages) = mpsc::channel(ROOM);
-    let reader = tokio::spawn(read_child(
+    let reader = tokio::spawn(server::read(
         child_out,
         Arc::clone(&board),
         settings.limits.response_body,
@@ -215,59 +213,6 @@ async fn write_child(mut stdin: ChildStdin, mut lines: mpsc::Receiver<Outgoing>)
             return;
         }
         let _ = written.send(());
-    }
-}
-
-/// Hands the server's messages on. Whatever else it prints is dropped: clients would take it for broken messages. Who waits
-/// for an answer that cannot be read is told so.
-async fn read_child(
-    stdout: ChildStdout,
-    board: Arc<Board>,
-    cap: usize,
-    out: mpsc::WeakSender<Bytes>,
-) {
-    let mut lines = Lines::new(stdout, cap);
-    loop {
-        match lines.next().await {
-            Ok(Some(Line::Whole(line))) => match Head::read(&line) {
-                Some(head) if head.id.is_some() || head.method.is_some() => {
-                    board.hand_on(&head, line).await;
-                }
-                _ => {
-                    tracing::warn!(
-                        bytes = line.len(),
-                        "the server printed a line that is no message; dropped"
-                    );
-                    unreadable(&board, &Sketch::of(&line), &out).await;
-                }
-            },
-            Ok(Some(Line::TooLong(meant))) => {
-                tracing::warn!(
-                    limit = cap,
-                    "the server printed a line above `limits.response_body`; dropped"
-                );
-                unreadable(&board, &meant, &out).await;
-            }
-            Ok(None) => break,
-            Err(error) => {
-                tracing::warn!(%error, "the server's output cannot be read");
-                break;
-            }
-        }
-    }
-    board.end();
-}
-
-/// No client waits for ever: where it cannot be told which of its requests has lost its answer, it is told that one has.
-async fn unreadable(board: &Board, meant: &Meant, out: &mpsc::WeakSender<Bytes>) {
-    if board.unreadable(meant).await
-        && let Some(out) = out.upgrade()
-    {
-        let error = front::error(
-            front::BROKEN,
-            "an answer of the server cannot be read, nor which request it is for",
-        );
-        let _ = out.send(front::answer("null", &error).into()).await;
     }
 }
 

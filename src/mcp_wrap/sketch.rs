@@ -15,6 +15,8 @@ pub(super) struct Meant {
     pub(super) ids: Vec<Id>,
     /// It has an answer in it that names none.
     pub(super) has_nameless: bool,
+    /// It says of itself that it is JSON-RPC.
+    pub(super) is_rpc: bool,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -53,13 +55,6 @@ pub(super) struct Sketch {
 }
 
 impl Sketch {
-    /// Of a line that is there whole.
-    pub(super) fn of(line: &[u8]) -> Meant {
-        let mut sketch = Self::default();
-        sketch.push(line);
-        sketch.finish()
-    }
-
     pub(super) fn push(&mut self, piece: &[u8]) {
         for byte in piece {
             match self.shape {
@@ -68,6 +63,24 @@ impl Sketch {
                 Shape::Over => return,
             }
         }
+    }
+
+    /// Whether it is a part of a message that names no request so far: the rest may come on the lines behind it, as of JSON that
+    /// is written for people.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.shape, Shape::Keys(_))
+            && self.object.ids.is_empty()
+            && self.meant.ids.is_empty()
+    }
+
+    /// Whether nothing more can come.
+    pub(super) const fn is_over(&self) -> bool {
+        matches!(self.shape, Shape::Over)
+    }
+
+    /// Whether it is JSON-RPC, as far as it has come.
+    pub(super) const fn is_rpc(&self) -> bool {
+        self.object.is_rpc || self.meant.is_rpc
     }
 
     pub(super) fn finish(mut self) -> Meant {
@@ -80,7 +93,7 @@ impl Sketch {
             b'{' => Shape::Keys(1),
             b'[' => Shape::Keys(2),
             // White space, or a byte order mark.
-            b' ' | b'\t' | b'\r' | 0xef | 0xbb | 0xbf => return,
+            b' ' | b'\t' | b'\r' | b'\n' | 0xef | 0xbb | 0xbf => return,
             _ => Shape::Over,
         };
         self.depth = 1;
@@ -100,7 +113,9 @@ impl Sketch {
         let has_keys = self.depth == at;
         match byte {
             // Between the objects of a batch: `[info] started` is none.
-            _ if self.depth < at && !matches!(byte, b'{' | b']' | b',' | b' ' | b'\t' | b'\r') => {
+            _ if self.depth < at
+                && !matches!(byte, b'{' | b']' | b',' | b' ' | b'\t' | b'\r' | b'\n') =>
+            {
                 self.shape = Shape::Over;
             }
             b':' if has_keys => {
@@ -152,6 +167,7 @@ impl Sketch {
         if object.has_method {
             return;
         }
+        self.meant.is_rpc |= object.is_rpc;
         self.meant.has_nameless |= object.is_rpc && object.ids.is_empty();
         self.meant.ids.extend(object.ids);
         self.meant.ids.truncate(IDS);
@@ -161,6 +177,13 @@ impl Sketch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Of a line that is there whole.
+    fn of(line: &[u8]) -> Meant {
+        let mut sketch = Sketch::default();
+        sketch.push(line);
+        sketch.finish()
+    }
 
     fn number(id: u8) -> Id {
         Id::Number(id.to_string())
@@ -202,7 +225,7 @@ mod tests {
             ),
         ];
         for (line, ids) in cases {
-            let meant = Sketch::of(line);
+            let meant = of(line);
             let line = String::from_utf8_lossy(line);
             assert_eq!((meant.ids, meant.has_nameless), (ids, false), "{line}");
         }
@@ -219,9 +242,27 @@ mod tests {
                 "x".repeat(TOKEN)
             ),
         ] {
-            let meant = Sketch::of(line.as_bytes());
+            let meant = of(line.as_bytes());
             assert_eq!((meant.ids, meant.has_nameless), (vec![], true), "{line}");
         }
+    }
+
+    #[test]
+    fn a_message_in_lines_is_open_until_it_ends() {
+        let mut sketch = Sketch::default();
+        for line in [
+            "{",
+            "  \"jsonrpc\": \"2.0\",",
+            "  \"id\": 1,",
+            "  \"result\": {\"id\": 5}",
+        ] {
+            sketch.push(line.as_bytes());
+            sketch.push(b"\n");
+            assert!(!sketch.is_over(), "{line}");
+        }
+        sketch.push(b"}");
+        assert!(sketch.is_over());
+        assert_eq!(sketch.finish().ids, [number(1)]);
     }
 
     #[test]
@@ -238,7 +279,8 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":1,"method":"roots/list","params":NaN}"#,
             r#"{"jsonrpc":"2.0","method":"notifications/message","params":NaN}"#,
         ] {
-            assert_eq!(Sketch::of(line.as_bytes()), Meant::default(), "{line}");
+            let meant = of(line.as_bytes());
+            assert_eq!((meant.ids, meant.has_nameless), (vec![], false), "{line}");
         }
     }
 }

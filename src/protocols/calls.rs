@@ -1,9 +1,41 @@
-//! Limits of the calls that a response holds back.
+//! Calls that a response proposes: as items, and how many of them it may hold back.
 
-use super::Malformed;
+use std::sync::Arc;
+
+use super::{Malformed, wrapped};
+use crate::item::{Arguments, Item, ToolCall, UnreadableCall};
+use crate::names::ToolName;
+use crate::settings::Wrapped;
 
 /// Most calls in one response.
 pub const MAX_CALLS: usize = 128;
+
+/// A proposed call as the guard must see it: the inner one, where it carries another, and one that never passes, where its
+/// arguments cannot be read.
+pub fn proposed(
+    wrapped: &[Wrapped],
+    tool: ToolName,
+    call_id: Option<&str>,
+    arguments: Result<Arguments, String>,
+) -> Item {
+    let call_id = call_id.map(Arc::from);
+    match arguments {
+        Ok(args) => {
+            let call = ToolCall {
+                tool,
+                args,
+                call_id,
+                again: false,
+            };
+            wrapped::judged(wrapped, call)
+        }
+        Err(cause) => Item::Unreadable(UnreadableCall {
+            tool,
+            call_id,
+            cause,
+        }),
+    }
+}
 
 /// Refuses a response with more than [`MAX_CALLS`] calls, or more than `most` bytes of them.
 ///

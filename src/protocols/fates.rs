@@ -44,6 +44,19 @@ pub fn fates(count: usize, decision: &Decision) -> Result<Vec<Fate>, Malformed> 
         .collect())
 }
 
+/// Refuses fates that differ, where calls stand or fall together.
+///
+/// # Errors
+/// One is released and another is not.
+pub fn one_fate(fates: &[Fate]) -> Result<(), Malformed> {
+    let dropped = fates.iter().filter(|fate| fate.is_dropped()).count();
+    if dropped == 0 || dropped == fates.len() {
+        Ok(())
+    } else {
+        Err(unwritable())
+    }
+}
+
 /// What is said in place of the calls that are dropped.
 pub fn notes<'f>(fates: impl IntoIterator<Item = &'f Fate>) -> Option<String> {
     note::joined(fates.into_iter().filter_map(|fate| match fate {

@@ -19,6 +19,8 @@ pub mod unjudged;
 pub mod untrusted;
 pub mod wrapped;
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use http::StatusCode;
 pub use unjudged::Unjudged;
@@ -177,14 +179,24 @@ pub trait ResponseReader: Send {
         Bytes::from_static(b": keep-alive\n\n")
     }
 
+    /// Bytes that it holds back until they are ruled, as far as they are not few.
+    fn held(&self) -> usize {
+        0
+    }
+
     /// What of the body so far passed without a text that could be judged.
     fn unjudged(&self) -> Unjudged {
         Unjudged::default()
     }
 
-    /// From which of the items of the last step on the calls stand or fall together: what is left of them without one would not
-    /// be taken back.
-    fn together(&self) -> Option<usize> {
+    /// Which items of the last step are calls that stand or fall together: what is left of such a group without one of them
+    /// would not be taken back.
+    fn together(&self) -> Vec<Range<usize>> {
+        Vec::new()
+    }
+
+    /// Whether the answer to the request itself has come; `None` where nothing else can come with it.
+    fn is_answered(&self) -> Option<bool> {
         None
     }
 

@@ -1,5 +1,6 @@
 //! Calls that carry another call, such as a gateway's `call_tool`: the inner call is what is judged, and a ticket for it is
-//! written back into the outer one. What the outer arguments hold besides is the gateway's own and passes as it came.
+//! written back into the outer one. What stands beside it in the outer arguments passes where the config names it as the
+//! gateway's own; anything else makes the call unreadable, for no rule would see it.
 
 use bytes::Bytes;
 
@@ -113,12 +114,52 @@ impl<'d> Inner<'d> {
                 return Err(format!("`{}` {what}", rule.arguments));
             }
         };
+        if !is_all_known(rule, outer.root(), &mut String::new()) {
+            return Err(
+                "there is more beside the call in it than `beside` of its `wrapped` names"
+                    .to_owned(),
+            );
+        }
         Ok(Self {
             tool: tool.into(),
             arguments,
             node,
             is_text: matches!(node.kind, Kind::String(_)),
         })
+    }
+}
+
+/// Whether everything below a value is the inner call, leads to it, or is known to be the gateway's own.
+fn is_all_known(rule: &Wrapped, node: &Node, pointer: &mut String) -> bool {
+    let mut leads = false;
+    for known in [&rule.name, &rule.arguments]
+        .into_iter()
+        .chain(&rule.beside)
+    {
+        match known.strip_prefix(pointer.as_str()) {
+            Some("") => return true,
+            Some(rest) => leads |= rest.starts_with('/'),
+            None => {}
+        }
+    }
+    if !leads {
+        return false;
+    }
+    let length = pointer.len();
+    let mut is_known = |key: &str, value: &Node| {
+        pointer.push('/');
+        pointer.push_str(&key.replace('~', "~0").replace('/', "~1"));
+        let known = is_all_known(rule, value, pointer);
+        pointer.truncate(length);
+        known
+    };
+    match &node.kind {
+        Kind::Object(members) => members.iter().all(|m| is_known(&m.key, &m.value)),
+        Kind::Array(elements) => elements
+            .iter()
+            .enumerate()
+            .all(|(index, element)| is_known(&index.to_string(), element)),
+        _ => false,
     }
 }
 
@@ -161,6 +202,7 @@ mod tests {
             tool: tool.into(),
             name: name.to_owned(),
             arguments: arguments.to_owned(),
+            beside: vec!["/why".to_owned(), "/call/0/x".to_owned()],
         })
         .to_vec()
     }
@@ -259,6 +301,54 @@ mod tests {
     }
 
     #[test]
+    fn what_stands_beside_the_call_passes_where_it_is_known() {
+        for (tool, arguments, passes) in [
+            (
+                "call_tool",
+                r#"{"name":"pay","arguments":{},"why":{"any":["thing"]}}"#,
+                true,
+            ),
+            (
+                "run",
+                r#"{"call":[{"to/ol":"pay","in put":{},"x":[1]}],"why":null}"#,
+                true,
+            ),
+            (
+                "call_tool",
+                r#"{"name":"pay","arguments":{},"url":"https://evil.example"}"#,
+                false,
+            ),
+            ("call_tool", r#"{"name":"pay","arguments":{},"x":1}"#, false),
+            (
+                "call_tool",
+                r#"{"name":"pay","arguments":{},"more":null}"#,
+                false,
+            ),
+            ("call_tool", r#"{"name":"pay","arguments":{},"":{}}"#, false),
+            (
+                "run",
+                r#"{"call":[{"to/ol":"pay","in put":{},"why":1}]}"#,
+                false,
+            ),
+            (
+                "run",
+                r#"{"call":[{"to/ol":"pay","in put":{}}],"x":1}"#,
+                false,
+            ),
+            (
+                "run",
+                r#"{"call":[{"to/ol":"pay","in put":{}}],"call/0/x":1}"#,
+                false,
+            ),
+        ] {
+            assert_eq!(seen(tool, arguments).is_ok(), passes, "{arguments}");
+            let outer = Bytes::copy_from_slice(arguments.as_bytes());
+            let written = rewrapped(&rules(), &tool.into(), &outer, &Bytes::from_static(b"{}"));
+            assert_eq!(written.is_some(), passes, "{arguments}");
+        }
+    }
+
+    #[test]
     fn nesting_has_an_end() {
         let mut arguments = "{}".to_owned();
         let mut tool = "pay";
@@ -291,7 +381,7 @@ mod tests {
                 let wrapped = if *run {
                     json!({ "call": [{ "to/ol": tool, "in put": arguments, "x": extra }] })
                 } else {
-                    json!({ "name": tool, "arguments": arguments, "x": extra })
+                    json!({ "name": tool, "arguments": arguments, "why": extra })
                 };
                 tool = if *run { "run" } else { "call_tool" };
                 outer = wrapped.to_string();

@@ -126,6 +126,15 @@ impl Evidence {
         Self::from(passages)
     }
 
+    /// Bytes of all texts.
+    pub fn bytes(&self) -> usize {
+        let lengths = self
+            .passages
+            .iter()
+            .map(|passage| passage.text.as_str().len());
+        lengths.sum()
+    }
+
     pub(super) fn passages(&self) -> &[Passage] {
         &self.passages
     }

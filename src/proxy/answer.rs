@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode, header, response};
 
 use super::refuse::{self, Refused};
-use super::stream::{self, Driver};
+use super::relay::Relay;
+use super::stream::{self, Driver, Events};
 use super::transit::Transit;
 use super::{Body, full, headers};
 use crate::guard::Receipt;
@@ -33,6 +34,16 @@ pub(super) struct Failure {
     pub(super) refusal: Refused,
     /// The upstream's answer did not come whole.
     pub(super) cut: bool,
+}
+
+impl Failure {
+    /// Of a body that cannot be read.
+    pub(super) fn of(transit: &Transit, error: &BodyError) -> Self {
+        Self {
+            refusal: stream::unread(transit, error),
+            cut: matches!(error, BodyError::Cut(_) | BodyError::Idle(_)),
+        }
+    }
 }
 
 impl From<Refused> for Failure {
@@ -83,8 +94,42 @@ impl Incoming {
         Ok(whole.map(full))
     }
 
+    /// The answer, whole and judged. Where a protocol has messages on the way to it these go to `relay` as they come: a server
+    /// may wait for what its client says to them.
+    pub(super) async fn relayed(self, relay: &mut Relay) -> Result<Response<Bytes>, Failure> {
+        if self.bodiless || self.driver.is_answered().is_none() {
+            return self.whole().await;
+        }
+        let mut headers = headers::returning(&self.head.headers, false);
+        headers::unbuffered(&mut headers);
+        let sign = self.driver.keep_alive();
+        let limit = self.transit.settings.limits.response_body;
+        let mut events = Events::new(self.driver, self.body, &self.encodings);
+        let mut last = BytesMut::new();
+        while let Some(piece) = events.next().await? {
+            if events.is_answered() {
+                if last.len() + piece.len() > limit {
+                    let error = BodyError::TooLarge(limit);
+                    return Err(stream::unread(&self.transit, &error).into());
+                }
+                last.extend_from_slice(&piece);
+            } else {
+                let head = (self.head.status, &headers);
+                relay.ahead(&self.transit, head, &sign, piece).await;
+            }
+        }
+        if !events.is_answered() {
+            // It may come on another stream, where nobody stores it.
+            return Err(Failure {
+                refusal: refuse::outcome_unknown(),
+                cut: true,
+            });
+        }
+        Ok(with_head(self.head.status, headers, last.freeze()))
+    }
+
     /// The answer, whole and judged.
-    pub(super) async fn whole(self) -> Result<Response<Bytes>, Failure> {
+    async fn whole(self) -> Result<Response<Bytes>, Failure> {
         let Self {
             transit,
             head,
@@ -104,10 +149,7 @@ impl Incoming {
         };
         let came = body::read(body, &encodings, limit, pace, &transit.memory)
             .await
-            .map_err(|error| Failure {
-                refusal: stream::unread(&transit, &error),
-                cut: matches!(error, BodyError::Cut(_) | BodyError::Idle(_)),
-            })?;
+            .map_err(|error| Failure::of(&transit, &error))?;
         let out = driver.whole(came.clone()).await?;
         let exact = encodings.is_identity() && came == out;
         let headers = headers::returning(&head.headers, exact);

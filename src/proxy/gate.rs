@@ -39,6 +39,7 @@ use crate::wire::body::{self, Encodings, Pace};
 use crate::wire::budget::Budget;
 use crate::wire::json::{BODY_DEPTH, Document};
 use crate::wire::media::{Media, media};
+use crate::wire::offload::offload;
 
 const POLICY: HeaderName = HeaderName::from_static("holdpoint-policy");
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
@@ -185,7 +186,8 @@ impl<U: Upstream> Gate<U> {
         let mut decision = judge(&transit, &request).await?;
         let came = request.body.clone();
         let again = (!decision.receipts.is_empty()).then(|| request.clone());
-        let written = entry.protocol.write(request, &decision);
+        let length = request.body.len();
+        let written = offload(length, || entry.protocol.write(request, &decision));
         let claims = Claims::of(&mut decision);
         if let Ok(Written::Forward(request)) = written {
             let exact = !encoded && same(&came, &request.body);
@@ -282,7 +284,9 @@ impl<U: Upstream> Gate<U> {
             .map_err(|error| refuse::request_body(&error))?;
         parts.uri = below;
         parts.headers.remove(header::CONTENT_ENCODING);
-        Ok((read(parts, bytes)?, !encodings.is_identity()))
+        let length = bytes.len();
+        let request = offload(length, || read(parts, bytes))?;
+        Ok((request, !encodings.is_identity()))
     }
 
     fn outgoing(
@@ -317,23 +321,21 @@ pub(crate) fn read(parts: Parts, body: Bytes) -> Result<Request, Refused> {
 
 /// What the guard says of a request. Also one without items is decided: nothing to scan is not nothing to record.
 async fn judge(transit: &Transit, request: &Request) -> Result<Decision, Refused> {
-    let items = transit
-        .entry
-        .protocol
-        .read(request)
-        .map_err(refuse::malformed_request)?;
+    let protocol = &transit.entry.protocol;
+    let length = request.body.len();
+    let items = offload(length, || protocol.read(request)).map_err(refuse::malformed_request)?;
     let rest = match transit.kind() {
         _ if items.is_empty() => Unscanned::NoItem,
         RouteKind::Model => Unscanned::UserText,
         _ => Unscanned::Structure,
     };
     if let Some(trail) = &transit.trail {
-        let said = transit.entry.protocol.said(request);
+        let said = offload(length, || protocol.said(request));
         trail.hear(said.map_err(refuse::malformed_request)?, &transit.metrics);
     }
-    let unjudged = transit.entry.protocol.unjudged(request, &items);
+    let unjudged = offload(length, || protocol.unjudged(request, &items));
     let judged = transit
-        .judge(Leg::ToUpstream, items, None)
+        .judge(Leg::ToUpstream, items, &[])
         .await
         .map_err(|undecided| refuse::undecided_request(&undecided))?;
     transit.rest(rest, request.body.len(), judged.bytes, &unjudged);

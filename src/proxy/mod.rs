@@ -13,6 +13,7 @@ mod keep_alive;
 mod passage;
 mod redeem;
 pub mod refuse;
+mod relay;
 mod route;
 mod sessions;
 mod stream;

@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Response, header};
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::task::TaskTracker;
 
+use super::Body;
 use super::answer::Incoming;
 use super::claims::Claims;
 use super::refuse::{self, Refused};
+use super::relay::Relay;
 use super::transit::Transit;
 use super::upstream::Upstream;
-use super::{Body, full};
 use crate::guard::Cleared;
 use crate::protocols::Request;
 
@@ -27,24 +28,29 @@ pub(super) struct Redemption<U> {
 }
 
 impl<U: Upstream> Redemption<U> {
-    /// Carries the call out in a task of its own and waits for its answer.
+    /// Carries the call out in a task of its own and waits for its answer, or for what the server says before it.
     pub(super) async fn start(self, tasks: &TaskTracker) -> Result<Response<Body>, Refused> {
-        let (sender, receiver) = oneshot::channel();
+        let (mut relay, answer) = Relay::new();
         tasks.spawn(async move {
-            let permit = Arc::clone(&self.permit);
-            let answer = self.carry_out().await;
-            drop(permit);
+            let _permit = Arc::clone(&self.permit);
+            let transit = Arc::clone(&self.transit);
+            let address = transit.entry.protocol.address(&self.request);
+            let answer = self.carry_out(&mut relay).await;
             // Nobody listens where the client has left: the receipt is stored all the same.
-            let _ = sender.send(answer);
+            relay
+                .end(answer, |refusal| {
+                    let protocol = &transit.entry.protocol;
+                    protocol.refuse(refusal, address.as_ref()).into_body()
+                })
+                .await;
         });
         // A task that panicked has dropped its claims: they are unknown.
-        let answer = receiver
+        answer
             .await
-            .unwrap_or_else(|_| Err(refuse::outcome_unknown()))?;
-        Ok(answer.map(full))
+            .unwrap_or_else(|_| Err(refuse::outcome_unknown()))
     }
 
-    async fn carry_out(self) -> Result<Response<Bytes>, Refused> {
+    async fn carry_out(self, relay: &mut Relay) -> Result<Response<Bytes>, Refused> {
         let Self {
             upstream,
             transit,
@@ -67,7 +73,7 @@ impl<U: Upstream> Redemption<U> {
             }
         };
         let whole = match Incoming::open(&transit, &request, response) {
-            Ok(incoming) => incoming.whole().await,
+            Ok(incoming) => incoming.relayed(relay).await,
             Err(refusal) => Err(refusal.into()),
         };
         match whole {

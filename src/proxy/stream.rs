@@ -9,6 +9,7 @@ use futures_util::{StreamExt, stream};
 use http_body::Frame as BodyFrame;
 use http_body_util::{BodyExt, StreamBody};
 
+use super::answer::Failure;
 use super::claims::Claims;
 use super::keep_alive::keep_alive;
 use super::refuse::{self, Refused};
@@ -18,6 +19,8 @@ use crate::item::{Leg, Located, RouteKind};
 use crate::metrics::{Unscanned, UpstreamFault};
 use crate::protocols::{Event, Frame, Framing, Malformed, ResponseReader, Step};
 use crate::wire::body::{self, BodyError, Encodings};
+use crate::wire::budget::Share;
+use crate::wire::offload::offload;
 use crate::wire::sse;
 
 /// How long a stream may stand still on which nothing is awaited.
@@ -65,6 +68,16 @@ impl Driver {
         self.reader.framing()
     }
 
+    /// Whether the answer to the request itself has come; `None` where nothing else can come with it.
+    pub(super) fn is_answered(&self) -> Option<bool> {
+        self.reader.is_answered()
+    }
+
+    /// A sign of life.
+    pub(super) fn keep_alive(&self) -> Bytes {
+        self.reader.keep_alive()
+    }
+
     /// Takes a body that is whole.
     pub(super) async fn whole(mut self, bytes: Bytes) -> Result<Bytes, Refused> {
         let mut out = Vec::new();
@@ -102,13 +115,12 @@ impl Driver {
     }
 
     fn push(&mut self, frame: Frame) -> Result<Step, Refused> {
-        self.seen += match &frame {
+        let bytes = match &frame {
             Frame::Whole(bytes) => bytes.len(),
             Frame::Event(event) => event.data.as_ref().map_or(0, String::len),
         };
-        self.reader
-            .push(frame)
-            .map_err(|malformed| self.malformed(malformed))
+        self.seen += bytes;
+        offload(bytes, || self.reader.push(frame)).map_err(|malformed| self.malformed(malformed))
     }
 
     fn finish(&mut self) -> Result<Step, Refused> {
@@ -121,11 +133,11 @@ impl Driver {
     async fn resolve(&mut self, items: Vec<Located>) -> Result<Vec<Bytes>, Refused> {
         let mut judged = self
             .transit
-            .judge(Leg::ToAgent, items, self.reader.together())
+            .judge(Leg::ToAgent, items, &self.reader.together())
             .await
             .map_err(|undecided| refuse::undecided_response(&undecided))?;
         self.judged += judged.bytes;
-        let written = self.reader.resolve(&judged.decision);
+        let written = offload(judged.bytes, || self.reader.resolve(&judged.decision));
         let claims = Claims::of(&mut judged.decision);
         match written {
             Ok(bytes) => {
@@ -205,22 +217,13 @@ pub(super) async fn events(
     body: Body,
     encodings: &Encodings,
 ) -> Result<Body, Refused> {
-    let limit = driver.transit.settings.limits.response_body;
-    let sign = driver.reader.keep_alive();
+    let sign = driver.keep_alive();
     let every = driver.transit.settings.timeouts.keep_alive;
     let endless = driver.reader.is_endless();
-    let events = Events {
-        sse: sse::Decoder::new(limit),
-        decoder: body::Decoder::new(encodings),
-        driver,
-        body,
-        waiting: VecDeque::new(),
-        judge: Vec::new(),
-        out: VecDeque::new(),
-        ended: false,
-    };
+    let events = Events::new(driver, body, encodings);
     let mut pieces = Box::pin(stream::try_unfold(events, |mut events| async move {
-        Ok(events.next().await?.map(|piece| (piece, events)))
+        let piece = events.next().await.map_err(|failure| failure.refusal)?;
+        Ok(piece.map(|piece| (piece, events)))
     }));
     // A stream without end may say nothing for long; its client waits for the head.
     let patience = if endless { Duration::ZERO } else { FIRST };
@@ -246,7 +249,8 @@ pub(super) async fn events(
     ))
 }
 
-struct Events {
+/// An answer that comes in events.
+pub(super) struct Events {
     driver: Driver,
     body: Body,
     decoder: body::Decoder,
@@ -256,10 +260,33 @@ struct Events {
     judge: Vec<Located>,
     out: VecDeque<Bytes>,
     ended: bool,
+    /// Of the memory for bodies, for events that are not whole, not ruled, or wait.
+    share: Share,
 }
 
 impl Events {
-    async fn next(&mut self) -> Result<Option<Bytes>, Refused> {
+    pub(super) fn new(driver: Driver, body: Body, encodings: &Encodings) -> Self {
+        let limit = driver.transit.settings.limits.response_body;
+        Self {
+            sse: sse::Decoder::new(limit),
+            decoder: body::Decoder::new(encodings),
+            share: driver.transit.memory.share(),
+            driver,
+            body,
+            waiting: VecDeque::new(),
+            judge: Vec::new(),
+            out: VecDeque::new(),
+            ended: false,
+        }
+    }
+
+    /// Whether what came last is, or comes after, the answer to the request itself.
+    pub(super) fn is_answered(&self) -> bool {
+        self.driver.is_answered() == Some(true)
+    }
+
+    /// The next bytes that may leave; `None` at the end.
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
         loop {
             if let Some(piece) = self.out.pop_front() {
                 if piece.is_empty() {
@@ -273,6 +300,7 @@ impl Events {
             } else if let Some(event) = self.waiting.pop_front() {
                 let step = self.driver.push(Frame::Event(event))?;
                 self.take(step);
+                self.account()?;
             } else if self.ended {
                 return Ok(None);
             } else {
@@ -281,19 +309,35 @@ impl Events {
         }
     }
 
+    /// Takes what is held from the memory for bodies.
+    fn account(&mut self) -> Result<(), Failure> {
+        let waiting = self.waiting.iter().filter_map(|event| event.data.as_ref());
+        let waiting: usize = waiting.map(String::len).sum();
+        let out: usize = self.out.iter().map(Bytes::len).sum();
+        if self
+            .share
+            .hold(self.sse.held() + waiting + out + self.driver.reader.held())
+        {
+            return Ok(());
+        }
+        Err(Failure::of(&self.driver.transit, &BodyError::NoMemory))
+    }
+
     fn take(&mut self, step: Step) {
         self.out.extend(step.send);
         self.judge = step.judge;
     }
 
-    async fn read(&mut self) -> Result<(), Refused> {
+    async fn read(&mut self) -> Result<(), Failure> {
+        // What has left since is given back before anybody waits.
+        self.account()?;
         let idle = if self.driver.reader.is_endless() {
             ENDLESS
         } else {
             self.driver.transit.settings.timeouts.idle
         };
         let limit = self.driver.transit.settings.limits.response_body;
-        let unread = |driver: &Driver, error| unread(&driver.transit, &error);
+        let unread = |driver: &Driver, error| Failure::of(&driver.transit, &error);
         let piece = body::next_piece(&mut self.body, idle)
             .await
             .map_err(|error| unread(&self.driver, error))?;
@@ -307,6 +351,7 @@ impl Events {
                 .push(plain)
                 .map_err(|error| self.driver.unreadable(&error))?;
             self.waiting.extend(events);
+            self.account()?;
         } else {
             self.ended = true;
             self.decoder
@@ -315,7 +360,9 @@ impl Events {
             self.sse
                 .finish()
                 .map_err(|error| self.driver.unreadable(&error))?;
-            let step = self.driver.finish()?;
+            let open = self.driver.is_answered() == Some(false);
+            let step = self.driver.finish();
+            let step = step.map_err(|refusal| Failure { refusal, cut: open })?;
             self.take(step);
         }
         Ok(())

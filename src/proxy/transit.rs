@@ -1,5 +1,6 @@
 //! What one request's two legs share: the guard it began with, its route, its session, and the bytes they count.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::refuse::{self, Refused};
@@ -33,13 +34,12 @@ pub(super) struct Judged {
 }
 
 impl Transit {
-    /// Has the items judged and counts their texts.
-    /// From the item `together` on calls stand or fall together.
+    /// Has the items judged and counts their texts. The items of each of the `groups` stand or fall together.
     pub(super) async fn judge(
         &self,
         leg: Leg,
         items: Vec<Located>,
-        together: Option<usize>,
+        groups: &[Range<usize>],
     ) -> Result<Judged, Undecided> {
         let route = &self.entry.route;
         let is_call = |located: &Located| matches!(located.item, Item::ToolCall(_));
@@ -53,7 +53,7 @@ impl Transit {
             items,
             evidence: trail.map(Trail::evidence),
         };
-        let decision = self.guard.decide_together(&exchange, together).await?;
+        let decision = self.guard.decide_together(&exchange, groups).await?;
         if let Some(trail) = &self.trail {
             trail.judged(leg, &exchange.items, &decision.rulings, &self.metrics);
         }

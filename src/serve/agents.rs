@@ -4,7 +4,8 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -20,15 +21,19 @@ use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
 use super::framing::{Heads, Watched};
+use super::places::Places;
 use super::sniff;
+use super::taken::Taken;
 use super::tls::HTTP2;
-use super::usage::Usage;
+use super::usage::{Patience, Usage};
 use crate::proxy::{Body, BoxError, ProxyService, TwoFramings, Upstream};
 
 /// Largest head in bytes.
 const HEAD_SIZE: usize = 64 << 10;
 /// After an error of `accept`, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Between two lines of the log about connections that are refused.
+const REFUSALS_TOLD: Duration = Duration::from_secs(10);
 
 /// Requests at once on one connection of HTTP/2.
 const STREAMS: u32 = 128;
@@ -49,6 +54,9 @@ pub(super) struct Door {
     pub(super) speech: Speech,
     /// For a whole head, for a TLS handshake, and for a connection of HTTP/1.1 without a request.
     pub(super) head: Duration,
+    /// How long a client may take nothing of its answers.
+    pub(super) patience: Patience,
+    pub(super) places: Places,
     /// No new requests from then on.
     pub(super) stop: CancellationToken,
 }
@@ -69,6 +77,7 @@ pub(super) async fn serve<U: Upstream>(
     service: ProxyService<U>,
 ) {
     let mut connections = JoinSet::new();
+    let mut told: Option<Instant> = None;
     loop {
         let accepted = tokio::select! {
             () = door.stop.cancelled() => break,
@@ -76,9 +85,17 @@ pub(super) async fn serve<U: Upstream>(
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, _)) => {
+            Ok((stream, address)) => {
+                let Some(place) = door.places.take(address.ip()) else {
+                    if told.is_none_or(|told| told.elapsed() > REFUSALS_TOLD) {
+                        told = Some(Instant::now());
+                        tracing::warn!("connections are refused: too many are open");
+                    }
+                    continue;
+                };
                 let (door, service) = (door.clone(), service.clone());
                 connections.spawn(async move {
+                    let _place = place;
                     if let Err(error) = connection(stream, door, service).await {
                         tracing::debug!(%error, "a connection ended early");
                     }
@@ -101,6 +118,8 @@ async fn connection<U: Upstream>(
 ) -> Result<(), BoxError> {
     // Each event leaves at once.
     let _ = stream.set_nodelay(true);
+    let patience = &door.patience;
+    let stream = Taken::new(stream, patience.limit, Arc::clone(&patience.metrics));
     match &door.speech {
         Speech::Plain { h2c: false } => one(stream, door, service).await,
         Speech::Plain { h2c: true } => match door.in_time(sniff::is_http2(stream)).await? {
@@ -146,7 +165,8 @@ async fn one<U: Upstream>(
         .max_header_size(HEAD_SIZE)
         .serve_connection(TokioIo::new(stream), connected);
     let end = http1::Connection::graceful_shutdown;
-    drive(connection, end, door.stop, std::future::pending()).await
+    let idle = std::future::pending();
+    drive(connection, end, door.stop, idle, door.patience.limit).await
 }
 
 /// HTTP/2.
@@ -156,7 +176,9 @@ async fn two<U: Upstream>(
     service: ProxyService<U>,
 ) -> Result<(), BoxError> {
     let usage = Usage::default();
-    let version = Version::Two(usage.clone());
+    let patience = door.patience.clone();
+    let limit = patience.limit;
+    let version = Version::Two(usage.clone(), patience);
     let connected = Connected { service, version };
     let connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
@@ -169,23 +191,28 @@ async fn two<U: Upstream>(
         .keep_alive_timeout(PING.1)
         .serve_connection(TokioIo::new(stream), connected);
     let end = http2::Connection::graceful_shutdown;
-    drive(connection, end, door.stop, usage.idle(IDLE)).await
+    drive(connection, end, door.stop, usage.idle(IDLE), limit).await
 }
 
-/// Runs a connection to its end, and lets it end where the server stops or it is idle.
+/// Runs a connection to its end, and lets it end where the server stops or it is idle. What an idle one does not end within
+/// `patience` are streams that their client has not taken.
 async fn drive<C: Future<Output = hyper::Result<()>>>(
     connection: C,
     end: impl Fn(Pin<&mut C>),
     stop: CancellationToken,
     idle: impl Future<Output = ()>,
+    patience: Duration,
 ) -> Result<(), BoxError> {
     let mut connection = pin!(connection);
-    tokio::select! {
+    let is_idle = tokio::select! {
         ended = &mut connection => return Ok(ended?),
-        () = stop.cancelled() => {}
-        () = idle => {}
-    }
+        () = stop.cancelled() => false,
+        () = idle => true,
+    };
     end(connection.as_mut());
+    if is_idle {
+        return Ok(timeout(patience, connection).await??);
+    }
     Ok(connection.await?)
 }
 
@@ -198,7 +225,7 @@ enum Version {
     /// What was seen of the heads.
     One(Heads),
     /// There is one framing, its own; and a connection ends when it is idle.
-    Two(Usage),
+    Two(Usage, Patience),
 }
 
 impl<U: Upstream> Service<http::Request<Incoming>> for Connected<U> {
@@ -216,12 +243,13 @@ impl<U: Upstream> Service<http::Request<Incoming>> for Connected<U> {
                 }
                 service.call(request)
             }
-            Version::Two(usage) => {
+            Version::Two(usage, patience) => {
                 let used = usage.begin();
+                let patience = patience.clone();
                 let answering = service.call(request);
                 Box::pin(async move {
                     let response = answering.await?;
-                    Ok(response.map(|body| used.until_end_of(body)))
+                    Ok(response.map(|body| used.until_end_of(body, patience)))
                 })
             }
         }

@@ -21,22 +21,57 @@ impl Observer for Journal {
         exchange: &'a Exchange,
         decision: &'a Decision,
     ) -> BoxFuture<'a, Result<(), String>> {
-        for (located, ruling) in exchange.items.iter().zip(&decision.rulings) {
-            record(exchange, &located.item, ruling);
+        for (index, ruling) in decision.rulings.iter().enumerate() {
+            if let Some(located) = exchange.items.get(index) {
+                record(
+                    exchange,
+                    &located.item,
+                    ruling,
+                    &Became::of(decision, index, ruling),
+                );
+            }
         }
         Box::pin(std::future::ready(Ok(())))
     }
 }
 
-fn record(exchange: &Exchange, item: &Item, ruling: &Ruling) {
+/// What became of an item after all layers and tickets.
+struct Became {
+    outcome: &'static str,
+    ticket: Option<String>,
+}
+
+impl Became {
+    fn of(decision: &Decision, index: usize, ruling: &Ruling) -> Self {
+        let claim = decision.claims.iter().find(|claim| claim.0 == index);
+        if let Some((_, claim)) = claim {
+            return Self {
+                outcome: "spent",
+                ticket: Some(claim.ticket().to_string()),
+            };
+        }
+        let receipt = decision.receipts.iter().find(|receipt| receipt.0 == index);
+        if let Some((_, receipt)) = receipt {
+            return Self {
+                outcome: "replayed",
+                ticket: Some(receipt.ticket.to_string()),
+            };
+        }
+        Self {
+            outcome: ruling.verdict.label(),
+            ticket: match &ruling.verdict {
+                Verdict::Hold(hold) => hold.ticket.as_ref().map(ToString::to_string),
+                _ => None,
+            },
+        }
+    }
+}
+
+fn record(exchange: &Exchange, item: &Item, ruling: &Ruling, became: &Became) {
     let (kind, tool) = named(item);
     let tool: String = tool
         .map(|tool| tool.chars().take(NAME).collect())
         .unwrap_or_default();
-    let ticket = match &ruling.verdict {
-        Verdict::Hold(hold) => hold.ticket.as_ref().map(ToString::to_string),
-        _ => None,
-    };
     let said = ruling
         .opinions
         .iter()
@@ -53,7 +88,7 @@ fn record(exchange: &Exchange, item: &Item, ruling: &Ruling) {
             exchange,
             kind,
             &tool,
-            ticket.as_deref(),
+            became,
             (layer, mode, verdict),
             ruling,
         );
@@ -64,7 +99,7 @@ fn line(
     exchange: &Exchange,
     kind: &str,
     tool: &str,
-    ticket: Option<&str>,
+    became: &Became,
     (layer, mode, verdict): (LayerId, Mode, &Verdict),
     ruling: &Ruling,
 ) {
@@ -82,8 +117,8 @@ fn line(
         verdict = verdict.label(),
         rule = finding.rule.as_str(),
         reason = settled.unwrap_or(finding).reason.as_str(),
-        outcome = ruling.verdict.label(),
-        ticket,
+        outcome = became.outcome,
+        ticket = became.ticket.as_deref(),
         "verdict"
     );
 }

@@ -4,7 +4,10 @@
 mod agents;
 mod framing;
 mod journal;
+mod passes;
+mod places;
 mod sniff;
+mod taken;
 mod tls;
 mod usage;
 
@@ -15,9 +18,11 @@ use std::time::Duration;
 use agents::{Door, Speech};
 use arc_swap::ArcSwap;
 use axum::Router;
+use places::Places;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use usage::Patience;
 
 use crate::control::approvals;
 use crate::control::health::{self, Operations, Readiness};
@@ -191,6 +196,11 @@ pub async fn start_watched(
     let door = Door {
         speech,
         head: settings.timeouts.request_head,
+        patience: Patience {
+            limit: settings.timeouts.client_idle,
+            metrics: Arc::clone(&metrics),
+        },
+        places: Places::new(&settings.limits, Arc::clone(&metrics)),
         stop: stop_agents.clone(),
     };
     let agents = tokio::spawn(agents::serve(agents, door, service.clone()));

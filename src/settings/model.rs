@@ -203,6 +203,8 @@ pub struct Wrapped {
     pub name: String,
     /// JSON Pointer of the inner arguments.
     pub arguments: String,
+    /// JSON Pointers of what may stand beside the inner call: the gateway's own, which no rule judges.
+    pub beside: Vec<String>,
 }
 
 /// One path prefix of the proxy.
@@ -368,6 +370,10 @@ pub struct Limits {
     pub held: usize,
     /// Requests at once; 503 above.
     pub concurrency: usize,
+    /// Connections of agents at once; more are closed as they come.
+    pub connections: usize,
+    /// Of them, those from one address; of IPv6, from one network of 64 bits.
+    pub connections_per_address: usize,
     /// Bodies of all requests together that are held in memory, requests and answers; 503 above.
     pub memory: usize,
     /// What is kept of one session to tell who said what, in bytes; the oldest goes first. Kept only where a rule asks.
@@ -383,6 +389,8 @@ impl Default for Limits {
             response_body: 32 << 20,
             held: 1 << 20,
             concurrency: 1024,
+            connections: 4096,
+            connections_per_address: 1024,
             memory: 1 << 30,
             provenance_session: 4 << 20,
             provenance_sessions: 256,
@@ -403,6 +411,9 @@ pub struct Timeouts {
     pub first_byte: Duration,
     /// Between two pieces of an answer's body or stream.
     pub idle: Duration,
+    /// In which an agent takes something of the answer that waits for it; its connection ends otherwise, and the upstream's
+    /// request with it.
+    pub client_idle: Duration,
     /// After so much silence an event stream to the agent gets a sign of life.
     pub keep_alive: Duration,
     /// For requests in flight at shutdown.
@@ -417,6 +428,7 @@ impl Default for Timeouts {
             request_idle: Duration::from_secs(30),
             first_byte: Duration::from_mins(10),
             idle: Duration::from_mins(5),
+            client_idle: Duration::from_mins(2),
             keep_alive: Duration::from_secs(15),
             drain: Duration::from_secs(30),
         }

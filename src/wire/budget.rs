@@ -8,6 +8,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Bytes per permit: a semaphore counts in 32 bits when it gives.
 const UNIT: usize = 1 << 10;
 
+/// Units that a share which changes keeps: events come and go.
+const SPARE: usize = 16;
+
 /// A number of bytes that shares are taken from.
 #[derive(Clone, Debug)]
 pub struct Budget(Arc<Semaphore>);
@@ -60,6 +63,23 @@ impl Share {
         true
     }
 
+    /// Takes as much as so many bytes need in all, and gives back what is more than a little over it; `false` where they are not
+    /// left.
+    pub fn hold(&mut self, bytes: usize) -> bool {
+        if let Some(by) = bytes.checked_sub(self.bytes) {
+            return self.grow(by);
+        }
+        self.bytes = bytes;
+        let needed = bytes.div_ceil(UNIT);
+        if let Some(taken) = &mut self.taken {
+            let spare = taken.num_permits().saturating_sub(needed);
+            if spare > SPARE {
+                drop(taken.split(spare));
+            }
+        }
+        true
+    }
+
     /// The same bytes, which now hold this share.
     pub fn over(self, bytes: Bytes) -> Bytes {
         if self.taken.is_none() {
@@ -102,6 +122,20 @@ mod tests {
         assert_eq!(&part[..], [7; 10]);
         drop(part);
         assert!(budget.share().grow(4 * UNIT));
+    }
+
+    #[test]
+    fn a_share_that_holds_less_gives_back() {
+        let budget = Budget::new(100 * UNIT);
+        let mut share = budget.share();
+        assert!(share.hold(90 * UNIT));
+        assert!(!budget.share().grow(20 * UNIT));
+        assert!(share.hold(10 * UNIT));
+        assert!(budget.share().grow(80 * UNIT));
+        assert!(share.hold(0) && share.hold(100 * UNIT));
+        assert!(!share.hold(101 * UNIT));
+        drop(share);
+        assert!(budget.share().grow(100 * UNIT));
     }
 
     #[test]

@@ -4,6 +4,7 @@ pub mod body;
 pub mod budget;
 pub mod json;
 pub mod media;
+pub mod offload;
 pub mod pem;
 pub mod splice;
 pub mod sse;

@@ -73,6 +73,11 @@ impl Decoder {
         }
     }
 
+    /// Bytes that have come of an event that is not whole.
+    pub fn held(&self) -> usize {
+        self.consumed.load(Ordering::Relaxed) - self.last_event
+    }
+
     /// The bytes have ended.
     ///
     /// # Errors
@@ -105,8 +110,7 @@ impl Decoder {
     }
 
     fn check_length(&self) -> Result<(), SseError> {
-        let length = self.consumed.load(Ordering::Relaxed) - self.last_event;
-        if length > self.cap {
+        if self.held() > self.cap {
             return Err(SseError::TooLong(self.cap));
         }
         Ok(())

@@ -208,3 +208,82 @@ fn a_call_beside_the_blocks_is_not_passed_on() {
         );
     }
 }
+
+/// A block of each type that is known to be no call of the client.
+fn blocks() -> [Value; 8] {
+    let found = json!([{"type": "web_search_result", "title": "t", "url": "https://x.example"}]);
+    let input = json!({"name": "q", "input": {"a": 1}});
+    [
+        json!({"type": "text", "text": "words", "citations": null}),
+        json!({"type": "thinking", "thinking": "words", "signature": "s"}),
+        json!({"type": "redacted_thinking", "data": "ZGF0YQ=="}),
+        json!({"type": "compaction", "content": "words"}),
+        json!({"type": "server_tool_use", "id": "s", "name": "web_search", "input": input}),
+        json!({"type": "web_search_tool_result", "tool_use_id": "s", "content": found}),
+        json!({"type": "mcp_tool_listing", "tools": [{"name": "f", "description": "words", "input_schema": {"properties": {"name": {}, "input": {}}}}]}),
+        json!({"type": "container_upload", "file_id": "f"}),
+    ]
+}
+
+#[test]
+fn a_call_in_a_member_of_a_block_that_is_none_is_not_passed_on() {
+    let call = json!({"name": "evil", "input": {"a": 1}});
+    for block in blocks() {
+        for outcome in [whole(&block), live(&block, &[])] {
+            let outcome = outcome.unwrap();
+            assert!(outcome.judged.is_empty(), "{block}");
+        }
+        let mut with = vec![block.clone(), block.clone(), block.clone()];
+        with[0]["extra"] = call.clone();
+        with[1]["extra"] = json!([{"deep": {"type": "tool_use", "id": "t"}}]);
+        with[2]["name"] = "evil".into();
+        with[2]["arguments"] = "{}".into();
+        if block["type"] == "server_tool_use" {
+            with[2]["extra"] = call.clone();
+        }
+        for block in with {
+            for outcome in [whole(&block), live(&block, &[])] {
+                let code = outcome.unwrap_err().code;
+                assert_eq!(code, "upstream_invalid_response", "{block}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_part_of_a_call_in_a_delta_of_a_known_type_is_not_passed_on() {
+    let [text, thinking, _, compaction, provider, ..] = blocks();
+    for (block, delta) in [
+        (&text, json!({"type": "text_delta", "text": "x"})),
+        (
+            &text,
+            json!({"type": "citations_delta", "citation": {"type": "char_location", "cited_text": "x", "document_title": "t"}}),
+        ),
+        (
+            &thinking,
+            json!({"type": "thinking_delta", "thinking": "x"}),
+        ),
+        (
+            &thinking,
+            json!({"type": "signature_delta", "signature": "x"}),
+        ),
+        (
+            &compaction,
+            json!({"type": "compaction_delta", "content": "x"}),
+        ),
+        (
+            &provider,
+            json!({"type": "input_json_delta", "partial_json": "{}"}),
+        ),
+    ] {
+        assert!(live(block, std::slice::from_ref(&delta)).is_ok(), "{delta}");
+        let mut hidden = delta.clone();
+        hidden["extra"] = json!({"name": "evil", "arguments": "{}"});
+        let code = live(block, &[hidden]).unwrap_err().code;
+        assert_eq!(code, "upstream_invalid_response", "{delta}");
+    }
+    // In pieces: the name with the block's start, the arguments with a delta.
+    let named = json!({"type": "text", "text": "", "name": "evil"});
+    let rest = json!({"type": "text_delta", "text": "x", "input": {"a": 1}});
+    assert!(live(&named, &[rest]).is_err());
+}

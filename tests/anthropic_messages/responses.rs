@@ -220,6 +220,7 @@ fn a_call_inside_a_call_is_what_is_judged() {
             tool: "call_tool".into(),
             name: "/name".to_owned(),
             arguments: "/with".to_owned(),
+            beside: vec!["/hub".to_owned()],
         }],
         ..ModelRoute::default()
     });

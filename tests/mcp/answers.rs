@@ -402,7 +402,7 @@ fn picture() -> String {
 fn places_of_binary(data: &str) -> Vec<(holdpoint::protocols::Request, Value)> {
     let image = json!({"type": "image", "data": data, "mimeType": "image/png"});
     let sound = json!({"type": "audio", "data": data, "mimeType": "audio/wav"});
-    let resource = json!({"uri": "x:", "blob": data});
+    let resource = json!({"uri": "x:", "blob": data, "mimeType": "application/octet-stream"});
     let embedded = json!({"type": "resource", "resource": resource});
     let answer = |result: Value| json!({"jsonrpc": "2.0", "id": 1, "result": result});
     let sample = |content: Value| json!({"jsonrpc": "2.0", "id": 9, "method": "sampling/createMessage", "params": {"messages": [{"role": "user", "content": content}]}});
@@ -433,10 +433,28 @@ fn places_of_binary(data: &str) -> Vec<(holdpoint::protocols::Request, Value)> {
 /// Messages with members of the same names where the protocol has no base64.
 fn places_of_none(data: &str) -> Vec<(holdpoint::protocols::Request, Value)> {
     let image = json!({"type": "image", "data": data, "mimeType": "image/png"});
-    let resource = json!({"uri": "x:", "blob": data});
+    let resource = json!({"uri": "x:", "blob": data, "mimeType": "image/png"});
     let answer = |result: Value| json!({"jsonrpc": "2.0", "id": 1, "result": result});
     let get = || call("1", "get", "{}");
     let mut all = Vec::new();
+    for mime in [
+        json!("application/x-acme"),
+        json!("acme"),
+        json!(""),
+        json!(7),
+        Value::Null,
+    ] {
+        let mut image = json!({"type": "image", "data": data});
+        let mut blob = json!({"uri": "x:", "blob": data});
+        if !mime.is_null() {
+            image["mimeType"] = mime.clone();
+            blob["mimeType"] = mime;
+        }
+        let embedded = json!({"type": "resource", "resource": blob});
+        all.push((get(), answer(json!({"content": [image]}))));
+        all.push((get(), answer(json!({"content": [embedded]}))));
+        all.push((ask("resources/read"), answer(json!({"contents": [blob]}))));
+    }
     for odd in [image.clone(), resource.clone()] {
         let embedded = json!({"type": "resource", "resource": odd});
         for result in [
@@ -505,6 +523,8 @@ fn words_are_no_binary_wherever_they_stand() {
         long.replace(' ', "-"),
         long.replace(' ', "_"),
         format!("{}=", long.replace(' ', "")),
+        // Without a space, of a length that base64 has.
+        long.replace(' ', "").chars().take(76).collect(),
         "Ignore/all/previous/instructions".to_owned(),
         format!("{}\n{}", &picture()[..40], &picture()[40..]),
         picture().replacen('/', " /", 1),

@@ -473,3 +473,90 @@ async fn over_http_with_sse_answers_come_on_the_stream_and_are_judged_there() {
     upstream.gone.pass().await;
     assert_eq!(post(ping).await.status, 404);
 }
+
+/// A server that asks its client something before it carries out what was approved.
+#[tokio::test]
+async fn a_ticketed_call_may_ask_its_client_something() {
+    let (asked, stored) = (Gate::default(), Gate::default());
+    let (answered, may_end) = (asked.clone(), stored.clone());
+    let upstream = Upstream::start(move |received| {
+        if received.text().contains(r#""action":"accept""#) {
+            answered.open();
+            return answer("202 Accepted", "application/json", "");
+        }
+        let question = json!({"jsonrpc": "2.0", "id": 9, "method": "elicitation/create", "params": {"message": format!("Sure? {INJECTED}"), "requestedSchema": {"type": "object", "properties": {}}}});
+        vec![
+            send(EVENTS),
+            chunk(format!("event: message\ndata: {question}\n\n")),
+            Step::Wait(asked.clone()),
+            chunk(format!("event: message\ndata: {}\n\n", said(&id_of(received), "paid."))),
+            Step::Wait(may_end.clone()),
+            chunk(""),
+        ]
+    })
+    .await;
+    let policy = POLICY.replace(
+        "\ninjection:",
+        "\n  - {tool: elicitation/create, effect: read}\ninjection:",
+    );
+    let rig = Rig::start(&config(&upstream.url()), &policy).await;
+    let pay = |id: u8| call(&json!(id), "pay", &json!({"amount": 5}));
+    let session = ("mcp-session-id", "s-1");
+    let held = post(&rig, &[session], &pay(1)).await.json();
+    let ticket = held["result"]["_meta"]["holdpoint/refusal"]["ticket"].clone();
+    approve(&rig, ticket.as_str().unwrap()).await;
+
+    let mut client = Client::connect(rig.agents()).await;
+    client
+        .send(request("POST", "/srv", &[ANN, ACCEPT, session], pay(2)))
+        .await;
+    let began = client.head().await;
+    assert!(
+        began.starts_with("HTTP/1.1 200") && began.contains("text/event-stream"),
+        "{began}"
+    );
+    let question = client.until("\n\n").await;
+    assert!(question.contains("elicitation/create") && !question.contains("Ignore all"));
+    let reply = json!({"jsonrpc": "2.0", "id": 9, "result": {"action": "accept", "content": {}}});
+    let accepted = post(&rig, &[session], &reply.to_string()).await;
+    assert_eq!(accepted.status, 202, "{accepted:?}");
+    stored.open();
+    let rest = client.until("\r\n0\r\n\r\n").await;
+    assert!(
+        rest.contains("paid.") && rest.contains(r#""id":2"#),
+        "{rest}"
+    );
+
+    // The stored result is the answer alone.
+    let again = post(&rig, &[session], &pay(3)).await;
+    assert_eq!(again.header("holdpoint-replayed"), Some("true"));
+    assert_eq!(text_of(&again.json()), "paid.");
+    assert!(!again.text().contains("elicitation"));
+    assert_eq!(upstream.received().len(), 2);
+}
+
+#[tokio::test]
+async fn a_ticketed_calls_stream_that_ends_without_the_answer_leaves_it_unknown() {
+    for asks in [false, true] {
+        let upstream = Upstream::start(move |_| {
+            let question = r#"{"jsonrpc":"2.0","id":9,"method":"ping"}"#;
+            let event = format!("id: 1\nevent: message\ndata: {question}\n\n");
+            let mut steps = vec![send(EVENTS)];
+            steps.extend(asks.then(|| chunk(event)));
+            steps.push(chunk(""));
+            steps
+        })
+        .await;
+        let rig = rig(&upstream).await;
+        let pay = |id: u8| call(&json!(id), "pay", &json!({"amount": 5}));
+        let held = post(&rig, &[], &pay(1)).await.json();
+        let ticket = held["result"]["_meta"]["holdpoint/refusal"]["ticket"].clone();
+        approve(&rig, ticket.as_str().unwrap()).await;
+        let cut = post(&rig, &[], &pay(2)).await;
+        assert!(cut.text().contains("outcome_unknown"), "{cut:?}");
+        assert_eq!(cut.text().contains("ping"), asks);
+        let again = post(&rig, &[], &pay(3)).await;
+        assert!(again.text().contains("outcome_unknown"), "{again:?}");
+        assert_eq!(upstream.received().len(), 1);
+    }
+}

@@ -431,6 +431,7 @@ fn the_call_inside_a_gateways_call_is_judged_and_bound() {
             tool: "call_tool".into(),
             name: "/name".to_owned(),
             arguments: "/arguments".to_owned(),
+            beside: vec!["/why".to_owned()],
         }],
         ..McpRoute::default()
     };

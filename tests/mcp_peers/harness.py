@@ -97,6 +97,19 @@ def hits(base: str) -> dict[str, int]:
         return json.load(response)
 
 
+class Front(str):
+    """A proxy's base URL."""
+
+    operations: str
+
+    def requests(self) -> int:
+        """How many it has answered so far."""
+        with urllib.request.urlopen(f"{self.operations}/metrics", timeout=5) as response:
+            lines = response.read().decode().splitlines()
+        counts = (line for line in lines if line.startswith("holdpoint_requests_total{"))
+        return sum(int(line.rsplit(" ", 1)[1]) for line in counts)
+
+
 @contextlib.contextmanager
 def proxy(binary: str, upstream: str, policy: str = ALLOW_ALL, extra: str = ""):
     """The real binary in front of `upstream`; gives its base URL."""
@@ -114,7 +127,9 @@ def proxy(binary: str, upstream: str, policy: str = ALLOW_ALL, extra: str = ""):
         )
         command = [binary, "serve", "--config", str(folder / "holdpoint.yaml"), "--log-level", "warn"]
         with running(command, f"http://127.0.0.1:{operations}/readyz"):
-            yield f"http://127.0.0.1:{agents}"
+            front = Front(f"http://127.0.0.1:{agents}")
+            front.operations = f"http://127.0.0.1:{operations}"
+            yield front
 
 
 class Tally:

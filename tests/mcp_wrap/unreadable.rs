@@ -5,13 +5,19 @@ use serde_json::{Value, json};
 use crate::wrapped::Wrapped;
 
 /// Answers to request 1, each unreadable in its own way, as arguments of `printf`.
-const KINDS: [&str; 9] = [
+const KINDS: [&str; 13] = [
     r#"'{"jsonrpc":"2.0","id":1,"result":{"content":[],"structuredContent":{"x":NaN}}}\n'"#,
     r#"'{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"\377"}]}}\n'"#,
     r#"'{"jsonrpc":"2.0","id":1,"id":1,"result":{"content":[]}}\n'"#,
     r#"'{"jsonrpc":"2.0","id":1,"result":{"content":[]},"result":{"content":[]}}\n'"#,
     r#"'[{"jsonrpc":"2.0","id":1,"result":{"content":[]}}]\n'"#,
     r#"'{"jsonrpc":"2.0","id":1,"result":{"content":[\n'"#,
+    // In lines, as JSON is written for people.
+    r#"'{\n  "jsonrpc": "2.0",\n  "id": 1,\n  "result": {\n    "content": []\n  }\n}\n'"#,
+    r#"'{\n"result":\n{"content":[\n{"id":2}\n]},\n"jsonrpc":"2.0",\n"id":1\n}\n'"#,
+    // Under an id of another type.
+    r#"'{"jsonrpc":"2.0","id":"1","result":{"content":[]}}\n'"#,
+    r#"'{"jsonrpc":"2.0","id":1.0,"result":{"content":[]}}\n'"#,
     // Above the limit, with the id first and last.
     r#"'{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"%09000d"}]}}\n' 0"#,
     r#"'{"result":{"content":[{"type":"text","text":"%09000d"}]},"jsonrpc":"2.0","id":1}\n' 0"#,
@@ -107,4 +113,13 @@ fn notes_and_questions_that_cannot_be_read_take_no_answer_away() {
     wrapped.call(1, "a", &json!({}));
     let fine = wrapped.next();
     assert_eq!(fine["result"]["content"][0]["text"], "fine", "{fine}");
+}
+
+#[test]
+fn one_that_begins_in_lines_and_does_not_end_is_told_as_well() {
+    let begun = r#"'{\n  "jsonrpc": "2.0",\n  "result":'"#;
+    let mut wrapped = wrap(&format!("hello; next; printf {begun}; next"));
+    wrapped.call(1, "a", &json!({}));
+    let refused = wrapped.next();
+    assert!(is_error(&refused, &json!(1)), "{refused}");
 }

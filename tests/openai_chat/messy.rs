@@ -398,3 +398,111 @@ fn calls_of_a_sealed_turn_stand_or_fall_together() {
         assert_eq!(whole(&plain(&message, &allow).sent)[&0].calls.len(), 2);
     }
 }
+
+/// One choice has a seal and the other has none: only the calls of the first stand or fall together.
+#[test]
+fn a_seal_binds_the_calls_of_its_own_choice() {
+    let call = |at: usize, name: &str| json!({"index": at, "id": name, "type": "function", "function": {"name": name, "arguments": "{}"}});
+    let both = json!([call(0, "look"), call(1, "pay")]);
+    let sealed = json!([{"type": "reasoning.encrypted", "encrypted_content": "c2VhbA=="}]);
+    let without_pay = |located: &Located| match &located.item {
+        Item::ToolCall(call) if call.tool.as_str() == "pay" => refuse(located),
+        _ => Verdict::Allow,
+    };
+    let choice = |at: usize, kind: &str, sealed: &Value| json!({"index": at, kind: {"tool_calls": both, "reasoning_details": sealed}, "finish_reason": "tool_calls"});
+    for (seals, left) in [
+        ([&sealed, &Value::Null], [0, 1]),
+        ([&Value::Null, &sealed], [1, 0]),
+        ([&sealed, &sealed], [0, 0]),
+        ([&Value::Null, &Value::Null], [1, 1]),
+    ] {
+        let choices = |kind| [choice(0, kind, seals[0]), choice(1, kind, seals[1])];
+        let body = json!({"id": "chatcmpl-1", "choices": choices("message")}).to_string();
+        let decide = |items: &[Located]| decision(items, &without_pay);
+        let plain = respond(&adapter(), 200, JSON, &[body.into()], &decide).unwrap();
+        let client = whole(&plain.sent);
+        assert_eq!([client[&0].calls.len(), client[&1].calls.len()], left);
+        let together = json!({"id": "chatcmpl-1", "choices": choices("delta")}).to_string();
+        let apart =
+            choices("delta").map(|c| json!({"id": "chatcmpl-1", "choices": [c]}).to_string());
+        for chunks in [
+            vec![&*together, "[DONE]"],
+            vec![&*apart[1], &*apart[0], "[DONE]"],
+        ] {
+            assert_eq!(streamed(&live(&chunks, &without_pay).sent), client);
+        }
+    }
+}
+
+/// Its calls were ruled one by one by then, which no turn with a seal may be.
+#[test]
+fn a_seal_behind_the_end_of_a_divided_choice_ends_the_stream() {
+    let call = |at: usize, name: &str| json!({"index": at, "id": name, "type": "function", "function": {"name": name, "arguments": "{}"}});
+    let calls = json!({"id": "chatcmpl-1", "choices": [{"index": 0, "delta": {"tool_calls": [call(0, "look"), call(1, "pay")]}, "finish_reason": "tool_calls"}]}).to_string();
+    let late = json!({"id": "chatcmpl-1", "choices": [{"index": 0, "delta": {"reasoning_details": [{"signature": "s"}]}}]}).to_string();
+    let stream = events(&[&calls, &late, "[DONE]"]);
+    let without_pay = |located: &Located| match &located.item {
+        Item::ToolCall(call) if call.tool.as_str() == "pay" => refuse(located),
+        _ => Verdict::Allow,
+    };
+    let divided = |items: &[Located]| decision(items, &without_pay);
+    let error = respond(&adapter(), 200, EVENTS, &stream, &divided).unwrap_err();
+    assert_eq!(error.code, "upstream_invalid_response");
+    for judge in [&allow as &dyn Fn(&Located) -> Verdict, &refuse] {
+        let decide = |items: &[Located]| decision(items, judge);
+        assert!(respond(&adapter(), 200, EVENTS, &stream, &decide).is_ok());
+    }
+}
+
+/// Name and arguments as members of the message itself, of its choice, or of the response.
+#[test]
+fn a_call_that_the_message_itself_is_is_not_passed_on() {
+    let message = json!({"role": "assistant", "content": "hi"});
+    let parts = [
+        json!({"name": "pay", "arguments": "{}"}),
+        json!({"tool": "pay", "input": {"a": 1}}),
+        json!({"function": "pay", "args": {}}),
+    ];
+    let with = |object: &Value, more: &Value| {
+        let mut object = object.clone();
+        object
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        object
+    };
+    let choice =
+        |key: &str, message: &Value| json!({"index": 0, key: message, "finish_reason": "stop"});
+    let response = |choice: &Value| json!({"id": "chatcmpl-1", "choices": [choice]});
+    let decide = |items: &[Located]| decision(items, &allow);
+    for more in &parts {
+        for key in ["message", "delta"] {
+            let plain = response(&choice(key, &message));
+            let bodies = [
+                response(&choice(key, &with(&message, more))),
+                response(&with(&choice(key, &message), more)),
+                with(&plain, more),
+            ];
+            for body in bodies {
+                let sent = if key == "message" {
+                    respond(&adapter(), 200, JSON, &[body.to_string().into()], &decide)
+                } else {
+                    let stream = events(&[&body.to_string(), "[DONE]"]);
+                    respond(&adapter(), 200, EVENTS, &stream, &decide)
+                };
+                assert_eq!(
+                    sent.unwrap_err().code,
+                    "upstream_invalid_response",
+                    "{body}"
+                );
+            }
+        }
+    }
+    // The name of who speaks is none, and in pieces it is one all the same.
+    let named = with(&message, &json!({"name": "helper"}));
+    assert!(plain(&named, &allow).judged.is_empty());
+    let chunks = [json!({"name": "pay"}), json!({"arguments": "{}"})]
+        .map(|delta| response(&json!({"index": 0, "delta": delta})).to_string());
+    let stream = events(&[&chunks[0], &chunks[1], "[DONE]"]);
+    assert!(respond(&adapter(), 200, EVENTS, &stream, &decide).is_err());
+}

@@ -19,6 +19,18 @@ struct Reply {
     legacy: Option<(String, String)>,
     /// Calls in members that nobody knows.
     strays: Vec<(String, String)>,
+    seal: Option<Seal>,
+}
+
+/// Where a provider has sealed the turn of one choice, or has a seal that is empty.
+#[derive(Clone, Copy, Debug)]
+enum Seal {
+    /// On its first call, or beside its reasoning where it has none.
+    Call,
+    /// Beside its reasoning.
+    Reasoning,
+    /// It says that there is none.
+    Empty,
 }
 
 #[derive(Clone, Debug)]
@@ -69,6 +81,22 @@ fn body(call: &Call, text: &str, named: bool) -> (&'static str, Value) {
     (kind, body)
 }
 
+/// What is on the call of this number.
+fn call_seal(reply: &Reply, number: usize) -> Option<Value> {
+    let sealed = number == 0 && matches!(reply.seal, Some(Seal::Call));
+    sealed.then(|| json!({ "google": { "thought_signature": "c2VhbA==" } }))
+}
+
+/// What is beside the calls.
+fn reasoning(reply: &Reply) -> Option<Value> {
+    let signature = match reply.seal? {
+        Seal::Call if !reply.calls.is_empty() => return None,
+        Seal::Call | Seal::Reasoning => "c2VhbA==",
+        Seal::Empty => "",
+    };
+    Some(json!([{ "type": "reasoning.text", "text": "why", "signature": signature }]))
+}
+
 fn finish_reason(reply: &Reply) -> &'static str {
     match (&reply.legacy, reply.calls.len()) {
         (None, 0) if reply.strays.is_empty() => "stop",
@@ -82,13 +110,20 @@ fn as_whole(replies: &[Reply]) -> Vec<u8> {
         let mut message = json!({ "role": "assistant", "content": reply.content });
         let calls = reply.calls.iter().enumerate().map(|(number, call)| {
             let (kind, body) = body(call, &call.text, true);
-            json!({ "id": id(at, number), "type": kind, kind: body })
+            let mut element = json!({ "id": id(at, number), "type": kind, kind: body });
+            if let Some(seal) = call_seal(reply, number) {
+                element["extra_content"] = seal;
+            }
+            element
         });
         if !reply.calls.is_empty() {
             message["tool_calls"] = calls.collect();
         }
         if let Some((name, text)) = &reply.legacy {
             message["function_call"] = json!({ "name": name, "arguments": text });
+        }
+        if let Some(reasoning) = reasoning(reply) {
+            message["reasoning_details"] = reasoning;
         }
         for (number, (name, text)) in reply.strays.iter().enumerate() {
             message[format!("x{number}")] = json!({ "name": name, "arguments": text });
@@ -129,6 +164,10 @@ fn deltas(at: usize, reply: &Reply, manner: Manner, dice: &mut Dice<'_>) -> Vec<
         let place = from + dice.below(rest.len() + 1 - from);
         let stray = json!({ format!("x{number}"): { "name": name, "arguments": text } });
         rest.insert(place, stray);
+    }
+    if let Some(reasoning) = reasoning(reply) {
+        let place = dice.below(rest.len() + 1);
+        rest.insert(place, json!({ "reasoning_details": reasoning }));
     }
     for mut delta in rest {
         if dice.below(6) == 0 {
@@ -172,6 +211,10 @@ fn call_deltas(
             if first || manner == Manner::NoIndex {
                 fragment["id"] = json!(id(at, number));
                 fragment["type"] = json!(kind);
+            }
+            let seals = turn == 0 || manner == Manner::Repeating;
+            if let Some(seal) = call_seal(reply, number).filter(|_| seals) {
+                fragment["extra_content"] = seal;
             }
             deltas.push_back(json!({ "tool_calls": [fragment] }));
         }
@@ -312,13 +355,31 @@ fn reply() -> impl Strategy<Value = Reply> {
         prop::collection::vec(call(), 0..6),
         prop::option::weighted(0.2, ("[a-z]{1,4}", arguments())),
         prop::collection::vec(("[a-z]{1,4}", arguments()), 0..3),
+        prop::option::of(seal()),
     )
-        .prop_map(|(content, calls, legacy, strays)| Reply {
+        .prop_map(|(content, calls, legacy, strays, seal)| Reply {
             content,
             calls,
             legacy,
             strays,
+            seal,
         })
+}
+
+fn seal() -> impl Strategy<Value = Seal> {
+    prop::sample::select(vec![Seal::Call, Seal::Reasoning, Seal::Empty])
+}
+
+/// Within each choice that is sealed, its calls have gone all or none.
+fn undivided(client: &Client, replies: &[Reply]) {
+    for (at, choice) in client {
+        let reply = &replies[usize::try_from(*at).unwrap()];
+        let calls = reply.calls.len() + usize::from(reply.legacy.is_some());
+        let left = choice.calls.len() + usize::from(choice.legacy.is_some());
+        if matches!(reply.seal, Some(Seal::Call | Seal::Reasoning)) {
+            assert!(left == 0 || left == calls, "a sealed turn is divided");
+        }
+    }
 }
 
 fn manner() -> impl Strategy<Value = Manner> {
@@ -361,6 +422,7 @@ fn unwrapping() -> OpenAiChat {
             tool: "wrapper".into(),
             name: "/name".to_owned(),
             arguments: "/arguments".to_owned(),
+            beside: Vec::new(),
         }],
         ..ModelRoute::default()
     })
@@ -388,6 +450,7 @@ proptest! {
 
         let client = whole(&plain.sent);
         no_gaps(&client, &replies);
+        undivided(&client, &replies);
         prop_assert_eq!(streamed(&live.sent), client);
         prop_assert_eq!(items(live.judged), items(plain.judged));
     }
@@ -400,6 +463,8 @@ proptest! {
         numbers in prop::collection::vec(any::<u8>(), 1..100),
     ) {
         let mut dice = Dice(numbers.iter().cycle());
+        // Behind a seal, one that cannot be read takes the others with it.
+        let replies: Vec<_> = replies.into_iter().map(|reply| Reply { seal: None, ..reply }).collect();
         let stream = as_stream(&replies, manner, &mut dice);
         let cut = Bytes::copy_from_slice(&stream[..keep.index(stream.len())]);
         let decide = |items: &[Located]| decision(items, &|_| Verdict::Allow);

@@ -16,6 +16,7 @@ fn adapter() -> OpenAiChat {
             tool: "call_tool".into(),
             name: "/name".to_owned(),
             arguments: "/arguments".to_owned(),
+            beside: vec!["/why".to_owned()],
         }],
         ..ModelRoute::default()
     })

@@ -36,7 +36,7 @@ pub fn get(target: &str) -> Request<Body> {
         .unwrap()
 }
 
-fn post(target: &str, body: &'static str) -> Request<Body> {
+pub fn post(target: &str, body: &'static str) -> Request<Body> {
     Request::post(target)
         .header("content-type", "application/json")
         .body(Full::new(Bytes::from_static(body.as_bytes())).boxed())
@@ -55,7 +55,7 @@ async fn code(answer: http::Response<Incoming>) -> (u16, String) {
     (status, code.unwrap_or_default().to_owned())
 }
 
-fn at(path: &str) -> String {
+pub fn at(path: &str) -> String {
     format!("http://localhost{path}")
 }
 

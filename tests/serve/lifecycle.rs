@@ -281,3 +281,58 @@ async fn the_log_says_who_took_out_what_and_why_and_never_the_text() {
         "{log}{line}"
     );
 }
+
+/// `holdpoint ticket` on the store in this folder.
+async fn tickets(folder: &Path, arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_holdpoint"))
+        .arg("ticket")
+        .args(arguments)
+        .arg("--store")
+        .arg(folder.join("t.db"))
+        .output()
+        .await
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[tokio::test]
+async fn the_log_says_which_ticket_waits_is_spent_and_has_the_receipt() {
+    let upstream = Upstream::start(|_| json("{\"refund\":\"R-7\"}")).await;
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), &upstream.url());
+    let held = "tool: refund, ticket: {gate: approve, ttl: 1h}}";
+    let policy = OFF
+        .replace("tickets: off", "tickets: enforce")
+        .replace("tool: refund}", held);
+    std::fs::write(folder.path().join("policy.yaml"), policy).unwrap();
+    let file = folder.path().join("holdpoint.yaml");
+    let config = std::fs::read_to_string(&file).unwrap() + "\ntickets: {store: t.db}\n";
+    std::fs::write(&file, config).unwrap();
+    let (mut served, agents) = Served::start(folder.path()).await;
+    let refund = || request("POST", "/shop/orders/A-1/refund", &[], "{}");
+
+    let waits = ask(agents, refund()).await.json();
+    let ticket = waits["request_id"].as_str().unwrap();
+    let line = served.wait_for("verdict").await;
+    assert_eq!(
+        (&line["outcome"], &line["ticket"]),
+        (&"hold".into(), &ticket.into())
+    );
+    let shown: Value =
+        serde_json::from_str(&tickets(folder.path(), &["show", ticket, "--json"]).await).unwrap();
+    let digest = &shown["digest"].as_str().unwrap()[..12];
+    tickets(folder.path(), &["approve", ticket, "--digest", digest]).await;
+    for outcome in ["spent", "replayed"] {
+        assert_eq!(ask(agents, refund()).await.status, 200);
+        let line = served.wait_for("verdict").await;
+        for (field, value) in [
+            ("layer", "tickets"),
+            ("verdict", "hold"),
+            ("outcome", outcome),
+            ("ticket", ticket),
+        ] {
+            assert_eq!(line[field], value, "{line}");
+        }
+    }
+}

@@ -9,6 +9,7 @@
 )]
 
 mod bodies;
+mod clients;
 mod docs;
 mod heads;
 mod http2;

@@ -1,5 +1,6 @@
 //! Streams: text at once, calls held until judged, cuts that stay cuts, back-pressure, clients that leave.
 
+use crate::clients::{Flood, flood};
 use crate::support::client::{Client, request};
 use crate::support::rig::{Rig, config};
 use crate::support::upstream::{EVENTS, Gate, Step, Upstream, chunk, send};
@@ -61,7 +62,7 @@ pub async fn gated() -> (Upstream, Gate) {
     (upstream, gate)
 }
 
-async fn chat(rig: &Rig) -> Client {
+pub async fn chat(rig: &Rig) -> Client {
     let mut client = Client::connect(rig.agents()).await;
     client.send(request("POST", CHAT, &[], ASK)).await;
     client
@@ -419,33 +420,12 @@ async fn signs_of_life_come_between_whole_events_and_leave_them_as_they_are() {
 
 #[tokio::test]
 async fn a_client_that_does_not_read_slows_the_upstream() {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::Ordering;
     use std::time::Duration;
-
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpListener;
 
     /// More than all socket buffers on the way together.
     const BOUND: usize = 64 << 20;
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let sent = Arc::new(AtomicUsize::new(0));
-    let counter = Arc::clone(&sent);
-    tokio::spawn(async move {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        let mut request = [0; 4096];
-        let _ = stream.read(&mut request).await.unwrap();
-        stream.write_all(EVENTS.as_bytes()).await.unwrap();
-        let event = text(&"x".repeat(64 << 10));
-        let piece = format!("{:x}\r\n{event}\r\n", event.len());
-        while counter.load(Ordering::SeqCst) < 4 * BOUND {
-            if stream.write_all(piece.as_bytes()).await.is_err() {
-                return;
-            }
-            counter.fetch_add(piece.len(), Ordering::SeqCst);
-        }
-    });
+    let Flood { url, sent, .. } = flood().await;
     let rig = Rig::before(&url, "").await;
     let mut client = chat(&rig).await;
     client.head().await;
@@ -463,4 +443,25 @@ async fn a_client_that_does_not_read_slows_the_upstream() {
     while sent.load(Ordering::SeqCst) <= seen {
         client.until("\n\n").await;
     }
+}
+
+#[tokio::test]
+async fn a_call_that_nobody_can_read_is_counted() {
+    let odd = "{\"tool_calls\":[{\"index\":0,\"id\":\"c\",\"type\":\"function\",\"function\":{\"name\":\"send\",\"arguments\":\"{\"}}]}";
+    let upstream = Upstream::start(move |_| {
+        vec![
+            send(EVENTS),
+            chunk(event(odd)),
+            chunk(end("tool_calls")),
+            chunk(""),
+        ]
+    })
+    .await;
+    let rig = Rig::before(&upstream.url(), "").await;
+    let mut client = chat(&rig).await;
+    let note = client.until("[DONE]").await;
+    assert!(note.contains("arguments_unreadable"), "{note}");
+    let scrape = rig.scrape().await;
+    assert!(scrape.contains("holdpoint_unreadable_calls_total{route=\"model\"} 1\n"));
+    assert!(scrape.contains("holdpoint_unreadable_calls_total{route=\"shop\"} 0\n"));
 }

@@ -127,9 +127,9 @@ impl Outcome {
         self.sent.extend(step.send.concat());
         if !step.judge.is_empty() {
             let mut decision = decide(&step.judge);
-            if let Some(from) = reader.together() {
-                let done: Vec<_> = decision.receipts.iter().map(|receipt| receipt.0).collect();
-                refuse_together(&mut decision.rulings, from, &done);
+            let done: Vec<_> = decision.receipts.iter().map(|receipt| receipt.0).collect();
+            for group in reader.together() {
+                refuse_together(&mut decision.rulings, &group, &done);
             }
             self.judged.extend(step.judge);
             self.sent.extend(reader.resolve(&decision)?.concat());

@@ -66,6 +66,11 @@ impl Client {
         self.stream.write_all(bytes.as_ref()).await.unwrap();
     }
 
+    /// Whether the other side answers this at all.
+    pub async fn is_answered(&mut self, bytes: impl AsRef<[u8]>) -> bool {
+        self.stream.write_all(bytes.as_ref()).await.is_ok() && self.fill().await
+    }
+
     /// No more bytes from this side.
     pub async fn end(&mut self) {
         self.stream.shutdown().await.unwrap();

@@ -26,6 +26,7 @@ use crate::policy::{InjectionPolicy, Policy, Thresholds};
 use crate::source::{Problem, Problems};
 use crate::store::Stores;
 use crate::verdict::{Finding, LayerId, Reason, Rewrite, RewriteKind, Undecided, Verdict};
+use crate::wire::offload::offload;
 
 /// The entry of the registry.
 pub const INJECTION: LayerDef = LayerDef {
@@ -162,7 +163,8 @@ impl Layer for Injection {
         _context: &'a Context<'a>,
     ) -> BoxFuture<'a, Result<Verdict, Undecided>> {
         let verdict = untrusted(&item.item).map_or(Verdict::Allow, |(text, tool)| {
-            self.judge(text, self.policy.injection.for_tool(tool))
+            let thresholds = self.policy.injection.for_tool(tool);
+            offload(text.len(), || self.judge(text, thresholds))
         });
         Box::pin(std::future::ready(Ok(verdict)))
     }

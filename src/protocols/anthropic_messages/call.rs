@@ -1,13 +1,12 @@
 //! Calls in responses: in a whole response a block, in a stream the events from a block's start to its stop. One reader for
 //! both, so that both are judged alike.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 
 use super::Reply;
-use crate::item::{Arguments, Item, Located, Place, ToolCall, UnreadableCall};
+use crate::item::{Arguments, Located, Place};
 use crate::names::ToolName;
+use crate::protocols::calls::proposed;
 use crate::protocols::strict::{exact_keys, invalid_response, must_be_object, present};
 use crate::protocols::{Malformed, wrapped};
 use crate::wire::json::{Document, Kind, Node};
@@ -61,6 +60,9 @@ pub(super) fn kind(block: &Node) -> Result<BlockKind, Malformed> {
         .get("type")
         .and_then(Node::as_str)
         .ok_or_else(|| invalid_response("a block of the response has no type"))?;
+    if holds_call(block, kind) {
+        return Err(invalid_response("a call stands in a block that is none"));
+    }
     Ok(match kind {
         "text" => BlockKind::Text,
         "thinking" => BlockKind::Thinking,
@@ -74,6 +76,22 @@ pub(super) fn kind(block: &Node) -> Result<BlockKind, Malformed> {
         _ if is_like_call(block) || has_call(block) || is_named(block) => BlockKind::Call,
         _ => BlockKind::Inert,
     })
+}
+
+/// Whether a block of a type that is known not to be the client's call holds one: a client that knows the member acts on it.
+/// What such a block is there for, the results and definitions of tools that the provider runs, is not looked at.
+fn holds_call(block: &Node, kind: &str) -> bool {
+    match kind {
+        "text" | "thinking" | "redacted_thinking" | "container_upload" | "fallback" => {
+            has_call(block)
+        }
+        "server_tool_use" | "mcp_tool_use" => has_second(block),
+        "compaction" => has_call_beside(block, "tool_changes"),
+        "mcp_tool_listing" => has_call_beside(block, "tools"),
+        kind if kind.ends_with("_tool_result") => has_call_beside(block, "content"),
+        // Taken for one, and ruled.
+        _ => false,
+    }
 }
 
 /// Whether a client could take this object for a call.
@@ -92,14 +110,19 @@ fn is_named(block: &Node) -> bool {
     !is_text && NAMES.into_iter().any(|key| present(block, key).is_some())
 }
 
-/// Whether a delta of an unknown type could bring a part of a call: its name, or arguments, at any depth.
-pub(super) fn has_part_of_call(delta: &Node) -> bool {
+/// Whether a delta could bring a part of a call under any key but this one: its name, or arguments, at any depth.
+pub(super) fn has_part_of_call(delta: &Node, but: &str) -> bool {
     let is_part =
         |key: &str| key == "partial_json" || NAMES.contains(&key) || ARGUMENTS.contains(&key);
-    delta.elements().iter().any(has_part_of_call)
-        || delta.members().iter().any(|member| {
-            is_part(&member.key) && !member.value.is_null() || has_part_of_call(&member.value)
-        })
+    delta
+        .elements()
+        .iter()
+        .any(|node| has_part_of_call(node, ""))
+        || delta
+            .members()
+            .iter()
+            .filter(|m| &*m.key != but)
+            .any(|m| is_part(&m.key) && !m.value.is_null() || has_part_of_call(&m.value, ""))
 }
 
 /// Whether anything below this node could be taken for a call.
@@ -203,34 +226,16 @@ impl Call {
 
     /// The call as an item, at this place among the blocks.
     pub fn located(&self, position: usize, reply: &Reply) -> Located {
-        let call_id = self.id.as_deref().map(Arc::from);
-        let tool = self.tool();
         let arguments = match self.fault {
             Some(fault) => Err(fault.to_owned()),
             None => Arguments::read(self.arguments()).map_err(|error| error.to_string()),
-        };
-        let item = match arguments {
-            Ok(args) => {
-                let call = ToolCall {
-                    tool,
-                    args,
-                    call_id,
-                    again: false,
-                };
-                wrapped::judged(&reply.wrapped, call)
-            }
-            Err(cause) => Item::Unreadable(UnreadableCall {
-                tool,
-                call_id,
-                cause,
-            }),
         };
         Located {
             place: Place {
                 pointer: format!("/content/{position}"),
                 span: None,
             },
-            item,
+            item: proposed(&reply.wrapped, self.tool(), self.id.as_deref(), arguments),
         }
     }
 

@@ -137,12 +137,21 @@ pub(super) fn delta_fits(kind: BlockKind, delta: &Node) -> Result<(), Malformed>
     )?;
     let written = delta.get("type").and_then(Node::as_str);
     let written = written.ok_or_else(|| invalid_response("a delta has no type"))?;
+    let is_plain = !has_part_of_call(delta, "");
     let fits = match written {
-        "input_json_delta" => matches!(kind, BlockKind::Call | BlockKind::ProviderCall),
-        "text_delta" | "citations_delta" => kind == BlockKind::Text,
-        "thinking_delta" | "signature_delta" => kind == BlockKind::Thinking,
-        "compaction_delta" => kind == BlockKind::Compaction,
-        _ => kind != BlockKind::Call && !has_part_of_call(delta) && !has_call(delta),
+        // Of the client's own call only its arguments are taken on.
+        "input_json_delta" => match kind {
+            BlockKind::Call => true,
+            BlockKind::ProviderCall => !has_part_of_call(delta, "partial_json"),
+            _ => false,
+        },
+        "text_delta" | "citations_delta" => kind == BlockKind::Text && is_plain,
+        "thinking_delta" | "signature_delta" => kind == BlockKind::Thinking && is_plain,
+        // It may bring definitions of tools, which have names.
+        "compaction_delta" => {
+            kind == BlockKind::Compaction && !has_call_beside(delta, "tool_changes")
+        }
+        _ => kind != BlockKind::Call && is_plain && !has_call(delta),
     };
     if fits {
         Ok(())

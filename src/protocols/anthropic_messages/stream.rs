@@ -2,16 +2,19 @@
 //! start, one delta with all its arguments, one stop. Behind signed reasoning calls are held until the turn ends, and so is
 //! what stands behind them: clients count blocks in the order in which they come.
 
+use std::iter;
+use std::ops::Range;
+
 use bytes::Bytes;
 
 use super::Reply;
 use super::call::{BlockKind, Call, kind};
 use super::events::{self, Piece, delta_fits};
 use super::seal::is_signed;
-use super::whole::{names_calls, one_fate};
+use super::whole::names_calls;
 use crate::guard::Decision;
 use crate::protocols::calls::check_held;
-use crate::protocols::fates::{Fate, fates};
+use crate::protocols::fates::{Fate, fates, one_fate};
 use crate::protocols::passed::passed;
 use crate::protocols::strict::{
     array, exact_keys, invalid_response, misframed, must_be_object, present, whole_number,
@@ -432,7 +435,18 @@ impl ResponseReader for Reader {
         self.unjudged.clone()
     }
 
-    fn together(&self) -> Option<usize> {
-        matches!(self.pending, Some(Pending::End(_))).then_some(0)
+    fn held(&self) -> usize {
+        self.bytes
+    }
+
+    fn together(&self) -> Vec<Range<usize>> {
+        if !matches!(self.pending, Some(Pending::End(_))) {
+            return Vec::new();
+        }
+        let calls = self
+            .held
+            .iter()
+            .filter(|held| matches!(held, Held::Call(_)));
+        iter::once(0..calls.count()).collect()
     }
 }

@@ -1,5 +1,7 @@
 //! Unstreamed responses: one frame, edited in place.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 
 use super::Reply;
@@ -9,7 +11,7 @@ use super::render::said;
 use super::seal::is_signed;
 use crate::guard::Decision;
 use crate::protocols::calls::check_held;
-use crate::protocols::fates::{Fate, fates};
+use crate::protocols::fates::{Fate, fates, one_fate};
 use crate::protocols::strict::{
     array, exact_keys, invalid_response, misframed, must_be_object, present,
 };
@@ -22,7 +24,8 @@ pub(super) struct Reader {
     reply: Reply,
     endpoint: Endpoint,
     judged: Option<Document>,
-    together: Option<usize>,
+    /// The calls behind signed reasoning.
+    bound: Option<Range<usize>>,
     unjudged: Unjudged,
 }
 
@@ -32,7 +35,7 @@ impl Reader {
             reply,
             endpoint,
             judged: None,
-            together: None,
+            bound: None,
             unjudged: Unjudged::none(),
         }
     }
@@ -67,7 +70,8 @@ impl ResponseReader for Reader {
         let proposals = proposals(&document, content)?;
         let bytes = proposals.iter().map(|proposal| proposal.call.size()).sum();
         check_held(proposals.len(), bytes, self.reply.held)?;
-        self.together = proposals.iter().position(|proposal| proposal.is_bound);
+        let from = proposals.iter().position(|proposal| proposal.is_bound);
+        self.bound = from.map(|from| from..proposals.len());
         let judge: Vec<_> = proposals
             .iter()
             .map(|proposal| proposal.call.located(proposal.position, &self.reply))
@@ -91,7 +95,7 @@ impl ResponseReader for Reader {
         let content = content(root)?.ok_or_else(unwritable)?;
         let proposals = proposals(&document, Some(content))?;
         let fates = fates(proposals.len(), decision)?;
-        let bound = self.together.and_then(|from| fates.get(from..));
+        let bound = self.bound.clone().and_then(|bound| fates.get(bound));
         one_fate(bound.unwrap_or_default())?;
         let mut splice = Splice::new(&document);
         let mut dropped = Vec::new();
@@ -126,24 +130,14 @@ impl ResponseReader for Reader {
         Ok(Step::default())
     }
 
-    fn together(&self) -> Option<usize> {
-        self.together
+    fn together(&self) -> Vec<Range<usize>> {
+        self.bound.iter().cloned().collect()
     }
 }
 
 /// Whether a stop reason speaks of calls: the others say what became of the turn, and stay.
 pub(super) fn names_calls(stop_reason: &Node) -> bool {
     stop_reason.as_str() == Some("tool_use")
-}
-
-/// Refuses fates that differ, where calls stand or fall together.
-pub(super) fn one_fate(fates: &[Fate]) -> Result<(), Malformed> {
-    let dropped = fates.iter().filter(|fate| fate.is_dropped()).count();
-    if dropped == 0 || dropped == fates.len() {
-        Ok(())
-    } else {
-        Err(unwritable())
-    }
 }
 
 struct Proposal<'d> {

@@ -157,8 +157,9 @@ fn called() -> Vec<Answered> {
         .into_iter()
         .map(|(content, result)| (content, Judged(ToolOutput), call(), result))
         .collect();
-    // As long as binary must be.
-    let image = json!({"type": "image", "mimeType": "image/png", "data": MARK.repeat(3)});
+    // As long as binary must be, and not of letters alone.
+    let data = format!("{}0+/0", MARK.repeat(3));
+    let image = json!({"type": "image", "mimeType": "image/png", "data": data});
     all.push(("result, picture", Passed(Binary), call(), content(image)));
     all
 }

@@ -1,15 +1,14 @@
 //! Calls in responses. A whole response gives each call in one fragment, a stream in many: one reader for both, so that
 //! both are judged alike.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use serde_json::json;
 
 use super::stray;
 use super::{MAX_CHOICES, exact_keys, invalid_response, present};
-use crate::item::{Arguments, Item, Located, Place, ToolCall, UnreadableCall};
+use crate::item::{Arguments, Located, Place};
 use crate::names::ToolName;
+use crate::protocols::calls::proposed;
 use crate::protocols::object::Object;
 use crate::protocols::strict::{must_be_object, whole_number};
 use crate::protocols::{Malformed, wrapped};
@@ -220,30 +219,13 @@ impl Call {
 
     /// The call as an item: the inner one, where it carries another.
     pub fn located(&self, pointer: String, wrapped: &[Wrapped]) -> Located {
-        let call_id = self.id.as_deref().map(Arc::from);
         let tool = ToolName::from(self.name.as_deref().unwrap_or_default());
-        let item = match self.arguments() {
-            Ok(args) => {
-                let call = ToolCall {
-                    tool,
-                    args,
-                    call_id,
-                    again: false,
-                };
-                wrapped::judged(wrapped, call)
-            }
-            Err(cause) => Item::Unreadable(UnreadableCall {
-                tool,
-                call_id,
-                cause,
-            }),
-        };
         Located {
             place: Place {
                 pointer,
                 span: None,
             },
-            item,
+            item: proposed(wrapped, tool, self.id.as_deref(), self.arguments()),
         }
     }
 

@@ -2,13 +2,12 @@
 //! has the shape of a call, a name and arguments, is judged as one where it stands, and its member goes where it is refused.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::invalid_response;
-use crate::item::{Arguments, Item, Located, Place, ToolCall, UnreadableCall};
-use crate::protocols::calls::MAX_CALLS;
+use crate::item::{Arguments, Located, Place};
+use crate::protocols::calls::{MAX_CALLS, proposed};
 use crate::protocols::fates::Fate;
 use crate::protocols::{Malformed, unwritable, wrapped};
 use crate::settings::Wrapped;
@@ -57,8 +56,9 @@ pub(super) fn find(choice: u64, message: &Node) -> Vec<Stray<'_>> {
     found
 }
 
-/// Refuses them below any other object of a response: no client has a reason to look there.
+/// Refuses them as and below any other object of a response: no client has a reason to look there.
 pub(super) fn none_in(object: &Node, known: &[&str]) -> Result<(), Malformed> {
+    none_as(object)?;
     let mut found = Vec::new();
     for member in object.members() {
         if !known.contains(&&*member.key) {
@@ -70,6 +70,14 @@ pub(super) fn none_in(object: &Node, known: &[&str]) -> Result<(), Malformed> {
     } else {
         Err(invalid_response("a call stands where none can be"))
     }
+}
+
+/// Refuses an object of a response that is one itself, by its own members.
+pub(super) fn none_as(object: &Node) -> Result<(), Malformed> {
+    if Shape::of(object) == Some(Shape::Call) {
+        return Err(invalid_response("a call stands where none can be"));
+    }
+    Ok(())
 }
 
 /// Whether anything in a value is one.
@@ -161,30 +169,13 @@ impl Stray<'_> {
         let id = ["id", "call_id"]
             .iter()
             .find_map(|key| self.node.get(key)?.as_str());
-        let call_id = id.map(Arc::from);
         let tool = name(self.node).unwrap_or_default().into();
-        let item = match self.arguments(document) {
-            Ok(args) => {
-                let call = ToolCall {
-                    tool,
-                    args,
-                    call_id,
-                    again: false,
-                };
-                wrapped::judged(wrapped, call)
-            }
-            Err(cause) => Item::Unreadable(UnreadableCall {
-                tool,
-                call_id,
-                cause,
-            }),
-        };
         Located {
             place: Place {
                 pointer: self.pointer.clone(),
                 span: None,
             },
-            item,
+            item: proposed(wrapped, tool, id, self.arguments(document)),
         }
     }
 

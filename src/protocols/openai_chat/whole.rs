@@ -1,5 +1,6 @@
 //! Unstreamed responses: one frame, edited in place.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,7 +12,7 @@ use super::stray::{self, Stray};
 use super::{Rules, exact_keys, invalid_response, misframed, present, unwritable};
 use crate::guard::Decision;
 use crate::protocols::calls::check_held;
-use crate::protocols::fates::{Fate, fates, notes};
+use crate::protocols::fates::{Fate, fates, notes, one_fate};
 use crate::protocols::strict::{array, must_be_object};
 use crate::protocols::{Frame, Framing, Malformed, ResponseReader, Step, note};
 use crate::settings::ModelRoute;
@@ -22,8 +23,8 @@ use crate::wire::splice::{Splice, quote};
 pub(super) struct Reader {
     rules: Arc<Rules>,
     judged: Option<Document>,
-    /// The calls stand or fall together.
-    sealed: bool,
+    /// The calls of each sealed choice, among the items.
+    sealed: Vec<Range<usize>>,
 }
 
 impl Reader {
@@ -31,7 +32,7 @@ impl Reader {
         Self {
             rules,
             judged: None,
-            sealed: false,
+            sealed: Vec::new(),
         }
     }
 }
@@ -58,8 +59,13 @@ impl ResponseReader for Reader {
         let wrapped = &self.rules.route.wrapped;
         let mut judge = Vec::new();
         for choice in &choices {
+            let from = judge.len();
             let calls = choice.calls.iter();
             judge.extend(calls.map(|p| p.call.located(p.pointer(choice), wrapped)));
+            // What nobody expects is no part of the turn that is sealed.
+            if is_sealed(choice.message) {
+                self.sealed.push(from..judge.len());
+            }
             let strays = choice.strays.iter();
             judge.extend(strays.map(|stray| stray.located(&document, wrapped)));
         }
@@ -69,7 +75,6 @@ impl ResponseReader for Reader {
                 judge,
             });
         }
-        self.sealed = choices.iter().any(|choice| is_sealed(choice.message));
         self.judged = Some(document);
         Ok(Step {
             send: Vec::new(),
@@ -77,14 +82,17 @@ impl ResponseReader for Reader {
         })
     }
 
-    fn together(&self) -> Option<usize> {
-        self.sealed.then_some(0)
+    fn together(&self) -> Vec<Range<usize>> {
+        self.sealed.clone()
     }
 
     fn resolve(&mut self, decision: &Decision) -> Result<Vec<Bytes>, Malformed> {
         let document = self.judged.take().ok_or_else(unwritable)?;
         let choices = choices(&document)?;
         let fates = fates(choices.iter().map(Choice::count).sum(), decision)?;
+        for sealed in &self.sealed {
+            one_fate(fates.get(sealed.clone()).ok_or_else(unwritable)?)?;
+        }
         let mut splice = Splice::new(&document);
         let mut rest = &fates[..];
         for choice in &choices {
@@ -168,6 +176,7 @@ fn choices(document: &Document) -> Result<Vec<Choice<'_>>, Malformed> {
             continue;
         };
         must_be_object(message)?;
+        stray::none_as(message)?;
         exact_keys(message, &["content", "tool_calls", "function_call"])?;
         let mut calls = Vec::new();
         for (position, node) in array(message, "tool_calls")?.iter().enumerate() {

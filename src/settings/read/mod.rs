@@ -239,8 +239,10 @@ fn limits(field: &Field<'_>) -> Option<Limits> {
     let request_body = fields.optional_or("request_body", default.request_body, positive_size);
     let response_body = fields.optional_or("response_body", default.response_body, positive_size);
     let held = fields.optional_or("held", default.held, positive_size);
-    let concurrency = fields.optional_or("concurrency", default.concurrency, |field| {
-        positive_count(field, "no request gets through")
+    let concurrency = fields.optional_or("concurrency", default.concurrency, at_least_one);
+    let connections = fields.optional_or("connections", default.connections, at_least_one);
+    let of_one = fields.optional_or("connections_per_address", None, |f| {
+        at_least_one(f).map(|count| Some((count, f.clone())))
     });
     let memory = fields.optional_or("memory", default.memory, positive_size);
     let session = fields.optional_or(
@@ -251,9 +253,21 @@ fn limits(field: &Field<'_>) -> Option<Limits> {
     let sessions = fields.optional_or(
         "provenance_sessions",
         default.provenance_sessions,
-        |field| positive_count(field, "nothing is known of a session"),
+        at_least_one,
     );
     let (request_body, response_body, memory) = (request_body?, response_body?, memory?);
+    let connections = connections?;
+    let connections_per_address = match of_one? {
+        None => default.connections_per_address.min(connections),
+        Some((count, _)) if count <= connections => count,
+        Some((_, field)) => {
+            field.error(
+                format!("no address can have more than the {connections} of `limits.connections`"),
+                "lower it, or raise `limits.connections`",
+            );
+            return None;
+        }
+    };
     let largest = request_body.saturating_add(response_body);
     if memory < largest {
         field.error(
@@ -269,17 +283,22 @@ fn limits(field: &Field<'_>) -> Option<Limits> {
         response_body,
         held: held?,
         concurrency: concurrency?,
+        connections,
+        connections_per_address,
         memory,
         provenance_session: session?,
         provenance_sessions: sessions?,
     })
 }
 
-fn positive_count(field: &Field<'_>, without: &str) -> Option<usize> {
+/// How many may be at once.
+fn at_least_one(field: &Field<'_>) -> Option<usize> {
     let count = field.whole::<u32>()?;
     if count == 0 {
-        let message = format!("with `{}: 0` {without}", field.path());
-        field.error(message, "write at least 1");
+        field.error(
+            format!("with `{}: 0` nothing gets through", field.path()),
+            "write at least 1",
+        );
         return None;
     }
     usize::try_from(count).ok()
@@ -293,6 +312,7 @@ fn timeouts(field: &Field<'_>) -> Option<Timeouts> {
     let request_idle = fields.optional_or("request_idle", default.request_idle, positive_duration);
     let first_byte = fields.optional_or("first_byte", default.first_byte, positive_duration);
     let idle = fields.optional_or("idle", default.idle, positive_duration);
+    let client_idle = fields.optional_or("client_idle", default.client_idle, positive_duration);
     let keep_alive = fields.optional_or("keep_alive", default.keep_alive, positive_duration);
     let drain = fields.optional_or("drain", default.drain, Field::duration);
     Some(Timeouts {
@@ -301,6 +321,7 @@ fn timeouts(field: &Field<'_>) -> Option<Timeouts> {
         request_idle: request_idle?,
         first_byte: first_byte?,
         idle: idle?,
+        client_idle: client_idle?,
         keep_alive: keep_alive?,
         drain: drain?,
     })

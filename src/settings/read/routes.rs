@@ -240,6 +240,8 @@ fn wrapped(field: &Field<'_>) -> Option<Vec<Wrapped>> {
         let tool = tool_field.as_ref().and_then(Field::text);
         let name = fields.required("name").and_then(|f| pointer(&f));
         let arguments = fields.required("arguments").and_then(|f| pointer(&f));
+        let call: Vec<String> = [&name, &arguments].into_iter().flatten().cloned().collect();
+        let beside = fields.optional_or("beside", Vec::new(), |field| beside(field, &call));
         let tool = ToolName::from(tool?);
         if all.iter().any(|other| other.tool == tool) {
             entry.error(
@@ -252,9 +254,35 @@ fn wrapped(field: &Field<'_>) -> Option<Vec<Wrapped>> {
             tool,
             name: name?,
             arguments: arguments?,
+            beside: beside?,
         });
     }
     Some(all)
+}
+
+/// Pointers to what may stand beside the inner call: neither a part of it nor what it stands in.
+fn beside(field: &Field<'_>, call: &[String]) -> Option<Vec<String>> {
+    let mut pointers = Vec::new();
+    for entry in field.filled_list()? {
+        let pointer = pointer(&entry)?;
+        let holds = |outer: &str, inner: &str| {
+            inner
+                .strip_prefix(outer)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        if let Some(own) = call
+            .iter()
+            .find(|own| holds(&pointer, own) || holds(own, &pointer))
+        {
+            entry.error(
+                format!("`{pointer}` holds the inner call at `{own}`, or is a part of it"),
+                "point to what stands beside the call",
+            );
+            return None;
+        }
+        pointers.push(pointer);
+    }
+    Some(pointers)
 }
 
 /// A JSON Pointer (RFC 6901) to something below the arguments.

@@ -89,10 +89,10 @@ pub(super) fn read(spot: Spot, object: &Node, key: &str, value: &Node) -> Read {
     match String::from_utf8(bytes) {
         Ok(text) if text.is_empty() => Read::Plain,
         Ok(text) => Read::Text(text),
+        Err(_) if canonical && spot.holds_binary(key) && is_binary(object) => Read::Binary,
         Err(binary) if is_text(object) => {
             Read::Text(String::from_utf8_lossy(binary.as_bytes()).into_owned())
         }
-        Err(_) if canonical && spot.holds_binary(key) => Read::Binary,
         Err(_) => Read::Plain,
     }
 }
@@ -110,13 +110,50 @@ fn is_coded(object: &Node, key: &str) -> bool {
     }
 }
 
+/// The media type that a part says to have, without parameters.
+fn media(part: &Node) -> Option<String> {
+    let media = part.get("mimeType").and_then(Node::as_str)?;
+    let essence = media.split(';').next().unwrap_or_default();
+    Some(essence.trim().to_ascii_lowercase())
+}
+
 /// Whether a part says of itself that it is text.
 fn is_text(part: &Node) -> bool {
-    let media = part.get("mimeType").and_then(Node::as_str);
-    media.is_some_and(|media| {
-        let media = media.to_ascii_lowercase();
+    media(part).is_some_and(|media| {
         media.starts_with("text/") || media.contains("json") || media.contains("xml")
     })
+}
+
+/// Whether a part says of itself that no text can be made of it. Of a type that nobody here knows, and without one, what is
+/// written is judged.
+fn is_binary(part: &Node) -> bool {
+    media(part).is_some_and(|media| {
+        let (family, kind) = media.split_once('/').unwrap_or_default();
+        !is_text(part)
+            && (matches!(family, "image" | "audio" | "video" | "font" | "model")
+                || family == "application" && is_binary_kind(kind))
+    })
+}
+
+/// Files of applications.
+fn is_binary_kind(kind: &str) -> bool {
+    const KINDS: [&str; 14] = [
+        "octet-stream",
+        "pdf",
+        "zip",
+        "gzip",
+        "x-gzip",
+        "x-tar",
+        "x-bzip2",
+        "x-7z-compressed",
+        "zstd",
+        "wasm",
+        "msword",
+        "vnd.ms-excel",
+        "vnd.ms-powerpoint",
+        "vnd.sqlite3",
+    ];
+    KINDS.contains(&kind) || kind.starts_with("vnd.openxmlformats-officedocument.")
 }
 
 /// What base64 says, and whether it is written as encoders write it, and long enough to be binary. Lenient readers take more for
@@ -124,7 +161,9 @@ fn is_text(part: &Node) -> bool {
 fn decoded(text: &str) -> Option<(Vec<u8>, bool)> {
     let canonical = unbroken(text).and_then(|text| BASE64.decode(text.as_bytes()).ok());
     if let Some(bytes) = canonical {
-        return Some((bytes, text.len() >= LEAST));
+        // Letters alone are words without spaces: of 64 random characters all are letters once in a million.
+        let words = text.bytes().all(|byte| byte.is_ascii_alphabetic());
+        return Some((bytes, text.len() >= LEAST && !words));
     }
     let mut lenient = Specification::new();
     lenient

@@ -350,6 +350,19 @@ impl ResponseReader for Reader {
         Unjudged::of(Unscanned::Binary, self.binary)
     }
 
+    fn held(&self) -> usize {
+        match &self.held {
+            Some(Held::Json(_, content)) => content.document.bytes().len(),
+            Some(Held::Text(_, bytes, _)) => bytes.len(),
+            None => 0,
+        }
+    }
+
+    fn is_answered(&self) -> Option<bool> {
+        let asks = self.expected.body == Body::Events && self.expected.asked.is_some();
+        asks.then_some(self.answered)
+    }
+
     fn is_endless(&self) -> bool {
         self.expected.endless
     }

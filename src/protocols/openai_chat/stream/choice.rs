@@ -10,7 +10,7 @@ use super::chunk::text;
 use super::pieces::Pieces;
 use crate::item::Located;
 use crate::protocols::calls::check_count;
-use crate::protocols::fates::{Fate, notes};
+use crate::protocols::fates::{Fate, notes, one_fate};
 use crate::protocols::object::Object;
 use crate::protocols::passed::encoded;
 use crate::protocols::strict::{array, must_be_object};
@@ -55,7 +55,9 @@ pub(super) struct Choice {
     /// What became of those that were dropped where nobody expects calls: told when the choice ends.
     lost: Vec<Fate>,
     /// Its calls stand or fall together.
-    pub sealed: bool,
+    sealed: bool,
+    /// Some of its calls were released and some were not.
+    divided: bool,
     /// How chunks of it start, up to the delta.
     head: Vec<u8>,
     held: Vec<Held>,
@@ -121,6 +123,11 @@ impl Choice {
         }
         self.said |= text(delta).is_some();
         self.sealed |= is_sealed(delta);
+        if self.sealed && self.divided {
+            return Err(invalid_response(
+                "a seal over calls comes after the end of their choice",
+            ));
+        }
         if calls && self.head.is_empty() {
             self.head = head(document, index);
         }
@@ -170,6 +177,11 @@ impl Choice {
     /// Bytes that it holds back.
     pub fn size(&self) -> usize {
         self.held.iter().map(|held| held.call.size()).sum()
+    }
+
+    /// Whether its calls stand or fall together.
+    pub const fn is_sealed(&self) -> bool {
+        self.sealed
     }
 
     /// Whether calls of it wait.
@@ -244,6 +256,9 @@ impl Choice {
         wrapped: &[Wrapped],
         send: &mut Vec<Bytes>,
     ) -> Result<(), Malformed> {
+        if self.sealed {
+            one_fate(fates)?;
+        }
         let mut survivors = 0;
         for (held, fate) in held.iter().zip(fates) {
             let Fate::Release(stored) = fate else {
@@ -260,6 +275,7 @@ impl Choice {
             survivors += 1;
         }
         self.released += survivors;
+        self.divided |= survivors > 0 && survivors < held.len();
         Ok(())
     }
 

@@ -6,6 +6,7 @@ mod chunk;
 mod pieces;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -57,6 +58,8 @@ struct Pending {
     ripe: Vec<u64>,
     /// How many items are calls of these.
     held: usize,
+    /// The calls of each sealed choice among them.
+    sealed: Vec<Range<usize>>,
 }
 
 /// What is written into a chunk.
@@ -127,9 +130,14 @@ impl Reader {
         strays: usize,
         ripe: Vec<u64>,
     ) -> Result<Step, Malformed> {
+        let mut sealed = Vec::new();
         for index in &ripe {
             if let Some(choice) = self.choices.get_mut(index) {
+                let from = judge.len();
                 judge.extend(choice.ended(*index, &self.rules.route.wrapped));
+                if choice.is_sealed() {
+                    sealed.push(from..judge.len());
+                }
             }
         }
         let pending = Pending {
@@ -138,6 +146,7 @@ impl Reader {
             strays,
             ripe,
             held: judge.len() - strays,
+            sealed,
         };
         let mut step = Step {
             send: Vec::new(),
@@ -296,13 +305,15 @@ impl ResponseReader for Reader {
         }
     }
 
-    fn together(&self) -> Option<usize> {
-        let pending = self.pending.as_ref()?;
-        let mut ripe = pending
-            .ripe
-            .iter()
-            .filter_map(|index| self.choices.get(index));
-        ripe.any(|choice| choice.sealed).then_some(pending.strays)
+    fn held(&self) -> usize {
+        let pending = self.pending.as_ref().and_then(|p| p.document.as_ref());
+        let calls: usize = self.choices.values().map(Choice::size).sum();
+        calls + pending.map_or(0, |document| document.bytes().len())
+    }
+
+    fn together(&self) -> Vec<Range<usize>> {
+        let pending = self.pending.as_ref();
+        pending.map_or_else(Vec::new, |pending| pending.sealed.clone())
     }
 
     fn resolve(&mut self, decision: &Decision) -> Result<Vec<Bytes>, Malformed> {

@@ -26,6 +26,11 @@ impl Pieces {
     /// # Errors
     /// It adds to what an earlier one had of a call.
     pub fn take(&mut self, delta: &Node) -> Result<(), Malformed> {
+        stray::none_as(delta)?;
+        // Also of the message itself.
+        if let Some(shape) = Shape::of(delta) {
+            self.show(0, shape)?;
+        }
         stray::places(delta).try_for_each(|m| self.below(&m.value, step(0, &m.key)))
     }
 
