@@ -105,10 +105,10 @@ impl Driver {
     /// # Errors
     /// Layers that cannot run, such as those with look-ups: a recording has no database to ask.
     pub fn new(policy: Arc<Policy>, reading: Reading) -> Result<Self, Problems> {
-        let modes = policy.modes.clone().with(LayerId::Injection, Mode::Off);
+        let layers = policy.modes.clone().with(LayerId::Injection, Mode::Off);
         let heard = Arc::new(Heard::default());
         let stores = Stores {
-            tickets: (modes.of(LayerId::Tickets) == Mode::Enforce)
+            tickets: (layers.of(LayerId::Tickets) == Mode::Enforce)
                 .then(ticket_store)
                 .transpose()?,
             ..Stores::default()
@@ -118,7 +118,7 @@ impl Driver {
             observers: vec![Arc::clone(&heard) as _],
             ..Parts::default()
         };
-        let guard = Guard::new(policy, &modes, parts)?;
+        let guard = Guard::new(policy, &layers, parts)?;
         let model = Recorded::default();
         let principal = Principal {
             tenant: "recorded".into(),

@@ -10,6 +10,7 @@ mod rates;
 mod read;
 mod strictness;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -170,7 +171,7 @@ pub struct SuiteRuns {
 /// # Errors
 /// As [`files`] and [`read`].
 pub fn suites<P: AsRef<Path>>(paths: &[P]) -> Result<Vec<SuiteRuns>, RecordedError> {
-    let mut suites: std::collections::BTreeMap<String, SuiteRuns> = Default::default();
+    let mut suites: BTreeMap<String, SuiteRuns> = BTreeMap::new();
     for path in paths {
         for file in files(path.as_ref())? {
             for run in read(&file)? {
