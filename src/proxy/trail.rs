@@ -14,7 +14,7 @@ use crate::verdict::{Ruling, Verdict};
 
 /// Where MCP puts structured output, and where texts.
 const STRUCTURED: &str = "/result/structuredContent";
-const CONTENT: &str = "/result/content/";
+const CONTENT: [&str; 2] = ["/result/content/", "/result/contents/"];
 
 pub(super) struct Trail {
     sessions: Arc<Sessions>,
@@ -112,7 +112,10 @@ fn at(kind: RouteKind, pointer: &str, text: &str) -> Option<String> {
         RouteKind::Mcp => match pointer.split_once(STRUCTURED) {
             Some((_, below)) => below,
             None => {
-                let (_, below) = pointer.split_once(CONTENT)?;
+                let mut below = CONTENT
+                    .into_iter()
+                    .filter_map(|place| pointer.split_once(place));
+                let (_, below) = below.next()?;
                 return below.ends_with("/text").then(String::new);
             }
         },

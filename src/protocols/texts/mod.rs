@@ -271,7 +271,8 @@ impl<'d> Texts<'d> {
                 _ => continue,
             };
             if let Item::ToolOutput(output) = found.located.item {
-                let at = (whole && output.call_id.is_some()).then(String::new);
+                let answers = output.call_id.is_some() || output.tool.is_some();
+                let at = (whole && answers).then(String::new);
                 let by = Speaker::Tool {
                     tool: output.tool,
                     call: output.call_id,
