@@ -105,6 +105,12 @@ pub enum Reason {
     HostNotAllowed,
     /// A URL could not be read unambiguously.
     UrlUnreadable,
+    /// A secret stands in what leaves.
+    SecretDetected,
+    /// A value that is private for the session stands in what leaves.
+    PrivateValue,
+    /// More was sent to a host than the budget of the session allows.
+    BudgetExceeded,
     /// A recipient is on no list that the rule allows.
     RecipientNotAllowed,
     /// A recipient could not be read unambiguously.
@@ -149,12 +155,15 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 28] = [
         Self::ToolDenied,
         Self::ProviderToolUnlisted,
         Self::InjectionDetected,
         Self::HostNotAllowed,
         Self::UrlUnreadable,
+        Self::SecretDetected,
+        Self::PrivateValue,
+        Self::BudgetExceeded,
         Self::RecipientNotAllowed,
         Self::RecipientUnreadable,
         Self::NotOwner,
@@ -185,6 +194,9 @@ impl Reason {
             Self::InjectionDetected => "injection_detected",
             Self::HostNotAllowed => "host_not_allowed",
             Self::UrlUnreadable => "url_unreadable",
+            Self::SecretDetected => "secret_detected",
+            Self::PrivateValue => "private_value",
+            Self::BudgetExceeded => "budget_exceeded",
             Self::RecipientNotAllowed => "recipient_not_allowed",
             Self::RecipientUnreadable => "recipient_unreadable",
             Self::NotOwner => "not_owner",
@@ -225,6 +237,15 @@ impl Reason {
             }
             Self::UrlUnreadable => {
                 "A URL in the arguments is malformed or ambiguous. Send a plain absolute URL."
+            }
+            Self::SecretDetected => {
+                "The call carries a credential or another secret. Send it without; retrying the same call does not help."
+            }
+            Self::PrivateValue => {
+                "The call carries a value that a tool gave for this session only, to a place that may not have it. Send it without."
+            }
+            Self::BudgetExceeded => {
+                "This session has sent as much to this host as the policy allows for now. Send less, or later."
             }
             Self::RecipientNotAllowed => {
                 "A recipient, or a way of sharing, is not on the allowlist. Retrying does not help; an operator can allow it in the policy."

@@ -119,6 +119,7 @@ fn together(checked: policy::Checked, settings: &Settings) -> Result<Problems, P
     let stores = Stores {
         sql,
         tickets: in_memory(settings)?,
+        register: settings.register()?,
         ..Stores::default()
     };
     problems.extend(policy::check_against(&checked, settings, &stores).0);

@@ -8,6 +8,7 @@ mod eval_import;
 mod mcp_wrap;
 mod output;
 mod overrides;
+mod secret;
 mod serve;
 mod signals;
 mod ticket;
@@ -41,6 +42,9 @@ enum Command {
     /// Measure what each layer buys and costs.
     #[command(subcommand)]
     Eval(eval::Command),
+    /// Register secrets that must not leave.
+    #[command(subcommand)]
+    Secret(secret::Command),
     /// List, show, approve and deny tickets.
     #[command(subcommand)]
     Ticket(ticket::Command),
@@ -74,6 +78,7 @@ pub fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(&args),
         Command::Policy(command) => check::run(&command),
         Command::Eval(command) => eval::run(&command),
+        Command::Secret(command) => secret::run(&command),
         Command::Ticket(command) => ticket::run(&command),
         Command::Demo(args) => demo::run(&args),
     };

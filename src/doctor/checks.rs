@@ -179,6 +179,7 @@ pub(super) fn stores(settings: &Settings, checked: policy::Checked, checks: &mut
     let stores = Stores {
         sql,
         tickets,
+        register: settings.register().unwrap_or_default(),
         ..Stores::default()
     };
     let together = policy::check_against(&checked, settings, &stores);

@@ -3,7 +3,9 @@
 
 use std::collections::HashMap;
 
-use super::{Allowed, Checked, ExecutesAt, Gate, Otherwise, Policy, ToolMatcher, ToolRule};
+use super::{
+    Allowed, Checked, ExecutesAt, Gate, Otherwise, Policy, ToolMatcher, ToolRule, ToolSecrets,
+};
 use crate::item::RouteKind;
 use crate::names::{LookupName, RouteName, StoreName, ToolName};
 use crate::settings::{Route, RouteProtocol, Settings};
@@ -296,7 +298,9 @@ impl Against<'_> {
 
     /// A call that may be held must not come on an HTTP route that takes it for a mere proposal.
     fn unsettled(&self, rule: &ToolRule) -> Option<Problem> {
-        if !can_hold(rule) {
+        let secrets = self.policy.secrets.as_ref();
+        let held = secrets.is_some_and(|secrets| secrets.otherwise == Otherwise::Hold);
+        if !can_hold(rule) && !(held && rule.secrets != ToolSecrets::Allow) {
             return None;
         }
         let (route, what) = self.settings.routes.iter().find_map(|route| {

@@ -117,6 +117,10 @@ pub fn open_stores(settings: &Settings) -> Result<Stores, Problems> {
         sql,
         ..Stores::default()
     };
+    match settings.register() {
+        Ok(register) => stores.register = register,
+        Err(found) => problems.extend(found),
+    }
     if let Some(tickets) = &settings.tickets {
         let clock = Arc::clone(&stores.clock);
         match sqlite::open_serving(&tickets.store, clock, tickets.replay_window) {

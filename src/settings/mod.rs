@@ -4,6 +4,7 @@
 mod model;
 mod open;
 mod read;
+mod register;
 pub mod template;
 
 pub use model::*;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use http::{HeaderName, Method, Uri};
 
 use crate::item::RouteKind;
+use crate::layers::egress::Registered;
 use crate::names::{RouteName, SessionKey, StoreName, ToolName, UpstreamName};
 use crate::principal::Principal;
 
@@ -31,6 +32,8 @@ pub struct Settings {
     pub approvers: Vec<Approver>,
     /// On whose behalf requests come.
     pub principals: Principals,
+    /// Hashes of secrets that must not leave.
+    pub registered: Vec<Registered>,
     /// What ties a conversation to its calls.
     pub session: SessionSource,
     /// Sizes.

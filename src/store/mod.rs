@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::clock::{Clock, SystemClock};
+use crate::layers::egress::Register;
 use crate::ledger::{Ledger, MemoryLedger};
 use crate::names::StoreName;
 
@@ -17,6 +18,8 @@ pub struct Stores {
     pub sql: HashMap<StoreName, Arc<dyn sql::ReadOnlySql>>,
     /// Where tickets live; `None`: nobody can approve anything.
     pub tickets: Option<Arc<dyn tickets::TicketStore>>,
+    /// Secrets that must not leave.
+    pub register: Arc<Register>,
     /// Session facts.
     pub ledger: Arc<dyn Ledger>,
     /// The time.
@@ -28,6 +31,7 @@ impl Default for Stores {
         Self {
             sql: HashMap::new(),
             tickets: None,
+            register: Arc::default(),
             ledger: Arc::new(MemoryLedger::new(10_000)),
             clock: SystemClock::shared(),
         }

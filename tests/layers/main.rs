@@ -15,5 +15,7 @@ mod injection_data;
 mod ownership;
 mod recipient_vectors;
 mod recipients;
+mod secrets;
+mod secrets_data;
 mod support;
 mod vectors;

@@ -374,6 +374,7 @@ fn settings(tools: &HashMap<String, RouteName>, principals: Principals) -> Setti
         tickets: None,
         approvers: Vec::new(),
         principals,
+        registered: Vec::new(),
         session: SessionSource::Header(SESSION),
         limits: Limits::default(),
         timeouts: Timeouts::default(),

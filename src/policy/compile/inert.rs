@@ -33,9 +33,10 @@ pub(super) fn warn(root: &Field<'_>, policy: &Policy) {
     }
 }
 
-const SECTIONS: [(&str, LayerId); 6] = [
+const SECTIONS: [(&str, LayerId); 7] = [
     ("deny", LayerId::Catalog),
     ("egress", LayerId::Egress),
+    ("secrets", LayerId::Egress),
     ("recipients", LayerId::Recipients),
     ("undeclared_recipients", LayerId::Recipients),
     ("ownership", LayerId::Ownership),
@@ -56,6 +57,7 @@ fn sections_of_layers_that_are_off(root: &Field<'_>, policy: &Policy) {
         ("undeclared_recipients", LayerId::Recipients),
         ("forward", LayerId::Egress),
         ("rendered", LayerId::Egress),
+        ("secrets", LayerId::Egress),
         ("injection", LayerId::Injection),
     ] {
         if let Some(field) = root.peek(key)
@@ -92,6 +94,7 @@ fn layers_without_rules(layers: &Field<'_>, policy: &Policy) {
             policy.egress.is_some()
                 || policy.forward.is_some()
                 || policy.rendered.is_some()
+                || policy.secrets.as_ref().is_some_and(|rule| rule.written)
                 || any(|rule| !rule.egress.is_empty()),
             "add `egress: {allow: [...]}` for every tool, or `egress` to a rule",
         ),
@@ -148,11 +151,20 @@ fn holds_without_tickets(root: &Field<'_>, policy: &Policy) {
     {
         say(&field);
     }
+    if policy
+        .secrets
+        .as_ref()
+        .is_some_and(|rule| rule.otherwise == Otherwise::Hold)
+        && policy.modes.of(LayerId::Egress) == Mode::Enforce
+        && let Some(field) = root.peek("secrets").and_then(|secrets| held(&secrets))
+    {
+        say(&field);
+    }
     for rule in rules(root) {
         for (key, layer) in SECTIONS {
             let enforced = policy.modes.of(layer) == Mode::Enforce;
             let section = rule.peek(key).filter(|_| {
-                enforced && !matches!(key, "ticket" | "deny" | "undeclared_recipients")
+                enforced && !matches!(key, "ticket" | "deny" | "undeclared_recipients" | "secrets")
             });
             for entry in section
                 .and_then(|section| section.list())

@@ -17,7 +17,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::HEXLOWER;
 
 use crate::names::LookupName;
-use crate::policy::{InjectionPolicy, Lookup, Modes, Policy, PolicyHash};
+use crate::policy::{InjectionPolicy, Lookup, Modes, Policy, PolicyHash, SecretsRule};
 use crate::source::{self, Field, Fields, Problems, Reader, Tree};
 use crate::verdict::{LayerId, Mode};
 
@@ -110,6 +110,8 @@ fn policy(root: &Field<'_>, hash: PolicyHash) -> Option<Policy> {
         Some(field) => tools::rendered(&field, &names).map(Some),
         None => Some(None),
     };
+    let usual = Some(SecretsRule::usual());
+    let secrets = fields.optional_or("secrets", usual, tools::secrets);
     let provider_tools = fields.optional("provider_tools").map_or_else(
         || Some(Vec::new()),
         |field| provider_tools::provider_tools(&field),
@@ -129,6 +131,7 @@ fn policy(root: &Field<'_>, hash: PolicyHash) -> Option<Policy> {
         egress: egress?,
         forward: forward?,
         rendered: rendered?,
+        secrets: secrets?,
         provider_tools: provider_tools?,
         injection: injection?,
     };

@@ -6,6 +6,7 @@ mod egress;
 mod injection;
 mod ownership;
 mod recipients;
+mod secrets;
 mod ticket;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -20,6 +21,7 @@ pub use egress::{EgressRule, ForwardRule, Reach, RenderedRule};
 pub use injection::{InjectionPolicy, Thresholds};
 pub use ownership::OwnershipRule;
 pub use recipients::{Permit, Plus, RecipientKind, RecipientRule, Undeclared};
+pub use secrets::{SecretsRule, ToolSecrets};
 pub use ticket::{Gate, TicketRule};
 
 use super::selector::Selector;
@@ -85,6 +87,8 @@ pub struct Policy {
     pub forward: Option<ForwardRule>,
     /// Where images and links of a model's text may lead; `None`: not checked.
     pub rendered: Option<RenderedRule>,
+    /// Secrets in what leaves; `None`: not looked for.
+    pub secrets: Option<SecretsRule>,
     /// Tools that a model's provider may run; any that no entry covers is denied.
     pub provider_tools: Vec<ProviderToolRule>,
     /// The injection layer's thresholds.
@@ -105,6 +109,7 @@ impl Policy {
             egress: None,
             forward: None,
             rendered: None,
+            secrets: Some(SecretsRule::usual()),
             provider_tools: Vec::new(),
             injection: InjectionPolicy::never(),
         }
@@ -219,6 +224,8 @@ pub struct ToolRule {
     pub executes_at: Option<ExecutesAt>,
     /// URLs in arguments.
     pub egress: Vec<EgressRule>,
+    /// Secrets in arguments.
+    pub secrets: ToolSecrets,
     /// People and accounts in arguments.
     pub recipients: Vec<RecipientRule>,
     /// What becomes of texts that look like recipients and that no rule is for; `None`: as the policy says.
@@ -243,6 +250,7 @@ impl ToolRule {
             effect: Effect::Write,
             executes_at: None,
             egress: Vec::new(),
+            secrets: ToolSecrets::Usual,
             recipients: Vec::new(),
             undeclared_recipients: None,
             ownership: Vec::new(),

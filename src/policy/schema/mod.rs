@@ -5,6 +5,7 @@ mod egress;
 mod injection;
 mod ownership;
 mod recipients;
+mod secrets;
 mod ticket;
 
 use serde_json::{Value, json};
@@ -30,6 +31,7 @@ pub fn schema() -> Value {
             "egress": egress::rule(false),
             "forward": egress::forward(),
             "rendered": egress::rendered(),
+            "secrets": secrets::section(),
             "provider_tools": provider_tools(),
             "tools": {"type": "array", "items": tool(), "description": "Rules; the first that matches a tool decides alone"},
             "injection": injection::section()
@@ -159,6 +161,7 @@ fn tool() -> Value {
                 "description": "Where a call takes effect: there its ticket is redeemed"
             },
             "egress": rules(&egress::rule(true), "URLs in arguments"),
+            "secrets": secrets::tool(),
             "recipients": rules(&recipients::rule(), "People and accounts in arguments"),
             "undeclared_recipients": recipients::undeclared(),
             "ownership": rules(&ownership::rule(), "Resources in arguments"),

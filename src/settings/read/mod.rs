@@ -4,6 +4,7 @@ mod layers;
 mod listen;
 mod openapi;
 mod people;
+mod registered;
 mod routes;
 mod secrets;
 mod tools;
@@ -157,6 +158,8 @@ impl Reading<'_> {
             .required("principal")
             .and_then(|field| people::principals(&field, &self.secrets));
         let session = people::session(&mut fields, principals.as_ref());
+        let registered =
+            fields.optional_or("registered_secrets", Vec::new(), registered::registered);
         let limits = fields.optional_or("limits", Limits::default(), limits);
         let timeouts = fields.optional_or("timeouts", Timeouts::default(), timeouts);
         Some(Settings {
@@ -168,6 +171,7 @@ impl Reading<'_> {
             tickets: tickets?,
             approvers: approvers?,
             principals: principals?,
+            registered: registered?,
             session: session?,
             limits: limits?,
             timeouts: timeouts?,
