@@ -86,6 +86,8 @@ fn exchange(leg: Leg, items: Vec<Located>) -> Exchange {
             principal: Arc::new(principal),
         }),
         items,
+        evidence: None,
+        headers: None,
     }
 }
 

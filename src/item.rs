@@ -4,10 +4,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::HeaderMap;
 use serde_json::Value;
 
 use crate::names::{RouteName, ToolName, UpstreamName};
 use crate::principal::Session;
+use crate::provenance::Evidence;
 use crate::wire::json::{BODY_DEPTH, Document, JsonError, Kind};
 
 /// Which way a message travels.
@@ -43,7 +45,7 @@ pub struct Place {
 
 /// Longest key, and about the longest whole pointer, that is kept in bytes.
 const KEY: usize = 64;
-const POINTER: usize = 256;
+pub(crate) const POINTER: usize = 256;
 
 impl Place {
     /// Appends a step to a JSON Pointer. A long key is cut, and a pointer that is long already stays as it is: a pointer tells
@@ -211,4 +213,8 @@ pub struct Exchange {
     pub session: Arc<Session>,
     /// What to judge, in message order.
     pub items: Vec<Located>,
+    /// What is known of who said what; `None` where nobody asks for it.
+    pub evidence: Option<Arc<Evidence>>,
+    /// The agent's own header fields that leave with a call to a tool's backend; `None` where nothing leaves.
+    pub headers: Option<Arc<HeaderMap>>,
 }

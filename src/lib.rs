@@ -22,6 +22,7 @@ pub mod names;
 pub mod policy;
 pub mod principal;
 pub mod protocols;
+pub mod provenance;
 pub mod proxy;
 pub mod serve;
 pub mod settings;

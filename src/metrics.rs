@@ -14,6 +14,7 @@ use crate::guard::{Decision, Observer};
 use crate::item::{Exchange, Item};
 use crate::names::{RouteName, UpstreamName};
 use crate::policy::PolicyHash;
+use crate::provenance::Forgotten;
 pub use crate::unscanned::Unscanned;
 use crate::verdict::{LayerId, Mode, Reason, Verdict};
 
@@ -121,6 +122,7 @@ pub struct Metrics {
     unscanned: IntCounterVec,
     upstream_errors: IntCounterVec,
     refusals: IntCounterVec,
+    forgotten: IntCounterVec,
     in_flight: IntGauge,
     clients: Clients,
     build: IntGaugeVec,
@@ -242,6 +244,11 @@ impl Metrics {
                 "Requests that Holdpoint itself answered with an error.",
                 &["route", "code"],
             ),
+            forgotten: counters(
+                "holdpoint_provenance_forgotten_total",
+                "What no room was left for of who said what.",
+                &["what"],
+            ),
             in_flight: registered(
                 &registry,
                 IntGauge::new(
@@ -262,6 +269,7 @@ impl Metrics {
             ),
             registry,
         };
+        metrics.forgotten(Forgotten::default());
         Arc::new(metrics)
     }
 
@@ -353,6 +361,14 @@ impl Metrics {
     /// Holdpoint answered with an error of its own.
     pub fn refused(&self, route: &str, code: &'static str) {
         self.refusals.with_label_values(&[route, code]).inc();
+    }
+
+    /// What was forgotten of who said what.
+    pub fn forgotten(&self, forgotten: Forgotten) {
+        for (what, number) in [("session", forgotten.sessions), ("text", forgotten.texts)] {
+            let counter = self.forgotten.with_label_values(&[what]);
+            counter.inc_by(count(number));
+        }
     }
 
     /// An agent has connected.

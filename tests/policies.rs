@@ -197,7 +197,7 @@ const FAULTS: &[Fault] = &[
     ("kind: email", "kind: email, plus: folded", 17, "folded", &["did you mean `fold`?"]),
     ("kind: email", "kind: phone, region: gb", 17, "gb", &["write `GB`"]),
     ("kind: email", "kind: chat", 17, "staff", &["the list `staff` has no `chats`"]),
-    ("{lookup: own}", "{lookup: own, from: user}", 17, "from", &["unknown key `from`"]),
+    ("{lookup: own}", "{lookup: own, from: user}", 17, "{lookup", &["write exactly one of `lookup`, `from`"]),
     ("otherwise: hold", "otherwise: ask", 17, "ask", &["the choices are `deny`, `hold`"]),
     ("{route: bank}", "bank", 20, "bank", &["`{route: NAME}`"]),
     ("role: oncall, ttl: 15m", "role: oncall, ttl: 15", 22, "15", &["must be a duration", "`15m`"]),

@@ -311,6 +311,84 @@ fn flags_and_environment_reach_the_check() {
     assert!(said.err.contains("write KEY=VALUE"), "{}", said.err);
 }
 
+const WHO: &str = "allow: [{lookup: own}]";
+
+#[test]
+fn where_values_come_from_is_read_strictly() {
+    for (allow, words) in [
+        (
+            "allow: [{lookup: own}, {from: usr}]",
+            "did you mean `user`?",
+        ),
+        ("allow: [{lookup: own}, {from: user, tools: x}]", "tools"),
+        (
+            "allow: [{lookup: own}, {from: user, lookup: own}]",
+            "lookup",
+        ),
+        (
+            "allow: [{lookup: own}, {from: tool_output, fields: a/b}]",
+            "a field is a key",
+        ),
+        (
+            "allow: [{lookup: own}, {from: tool_output, tools: []}]",
+            "empty",
+        ),
+        (
+            "allow: [{lookup: own}, {from: tool_output, fields: a, free_text: true}]",
+            "`free_text: true` has no meaning beside `fields`",
+        ),
+        (
+            "allow: [{lookup: own}, {from: user, site: true}]",
+            "`site` is about URLs",
+        ),
+        (
+            "allow: [{lookup: own}]}\n    arguments:\n      - {at: /x, allow: [hosts]",
+            "cannot serve here",
+        ),
+    ] {
+        let folder = Folder::new();
+        folder.write("p.yaml", POLICY);
+        folder.replace("p.yaml", WHO, allow);
+        let said = folder.check(&["p.yaml"]);
+        assert!(said.err.contains(words), "{allow}: {}", said.err);
+        assert!(
+            said.err.contains("p.yaml:13") || said.err.contains("p.yaml:15"),
+            "{}",
+            said.err
+        );
+    }
+    let folder = Folder::shop();
+    let allow = "allow: [{lookup: own}, {from: user}, {from: tool_output, tools: [a, \"b_*\"], fields: [email, /x/*], asked: true, beside: sender, like_user: true}]";
+    folder.replace("p.yaml", WHO, allow);
+    let said = folder.check(&["p.yaml", "--config", "c.yaml"]);
+    assert_eq!((said.code, said.err.as_str()), (0, ""));
+}
+
+#[test]
+fn nobody_says_anything_where_no_route_leads_to_a_model() {
+    for (entry, code) in [
+        ("{from: user}", 2),
+        ("{from: operator}", 2),
+        ("{from: tool_output, asked: true}", 2),
+        ("{from: tool_output, like_user: true}", 2),
+        ("{from: tool_output, tools: \"find_*\"}", 0),
+    ] {
+        let folder = Folder::shop();
+        let model = "  - {name: model, prefix: /openai, upstream: model, protocol: openai_chat}\n";
+        let server = "  - {name: server, prefix: /srv, upstream: model, protocol: mcp}\n";
+        folder.replace("c.yaml", model, server);
+        folder.replace("p.yaml", WHO, &format!("allow: [{{lookup: own}}, {entry}]"));
+        let said = folder.check(&["p.yaml", "--config", "c.yaml"]);
+        assert_eq!(said.code, code, "{entry}: {}", said.err);
+        assert_eq!(
+            said.err.contains("can never vouch"),
+            code == 2,
+            "{}",
+            said.err
+        );
+    }
+}
+
 /// What the tests share.
 #[cfg(test)]
 mod support {

@@ -43,7 +43,9 @@ fn work(policy: &Policy, layer: LayerId, kind: ItemKind) -> Option<bool> {
         (LayerId::Catalog, ItemKind::Definition | ItemKind::ToolCall) => rules(|rule| rule.deny),
         (LayerId::Egress, ItemKind::ToolCall) if policy.egress.is_some() => Some(false),
         (LayerId::Egress, ItemKind::ToolCall) => rules(|rule| !rule.egress.is_empty()),
-        (LayerId::Recipients, ItemKind::ToolCall) => rules(|rule| !rule.recipients.is_empty()),
+        (LayerId::Recipients, ItemKind::ToolCall) => {
+            rules(|rule| !rule.recipients.is_empty() || !rule.arguments.is_empty())
+        }
         (LayerId::Ownership, ItemKind::ToolCall) => rules(|rule| !rule.ownership.is_empty()),
         (LayerId::Injection, ItemKind::ToolOutput | ItemKind::Definition) => scans(policy),
         // A tool that no rule describes needs a ticket too.

@@ -12,10 +12,12 @@ use crate::verdict::{LayerId, Mode};
 /// One setting of the layers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arm {
-    /// `none`, `all`, `without:LAYER`, `only:LAYER`, or the name that the suite gives it.
+    /// `none`, `all`, `without:LAYER`, `only:LAYER`, `provenance:off`, or the name that the suite gives it.
     pub name: String,
     /// What each layer does.
     pub modes: Modes,
+    /// Whether rules know who said what; else `from` vouches for nothing.
+    pub provenance: bool,
 }
 
 /// What a comparison answers.
@@ -28,6 +30,8 @@ pub enum Question {
     LeaveOneOut,
     /// What the layer does alone.
     OnlyOne,
+    /// What it is worth to know who said what.
+    Provenance,
     /// What the layer does between the two arms of the suite.
     Bound,
 }
@@ -58,6 +62,9 @@ pub struct Design {
 
 /// The groups that `--arms` takes for a suite without arms of its own.
 const GROUPS: [&str; 4] = ["none", "all", "leave-one-out", "only-one"];
+
+/// The arm in which nobody knows who said what.
+const NO_PROVENANCE: &str = "provenance:off";
 
 impl Design {
     /// The arms of a suite. `chosen`: groups or names; empty for all. The baseline is always run.
@@ -107,6 +114,7 @@ impl Design {
             let arms = bound.arms.iter().map(|(name, _)| Arm {
                 name: name.clone(),
                 modes: bound.modes(&suite.policy, name),
+                provenance: true,
             });
             design.arms = arms.collect();
             design.baseline.clone_from(&bound.without);
@@ -151,6 +159,10 @@ impl Design {
             let only = arms.add(format!("only:{layer}"), alone);
             contrast(Question::OnlyOne, Some(*layer), &none, &only);
         }
+        if suite.policy.traces() {
+            let blind = arms.blind(all.clone());
+            contrast(Question::Provenance, None, &blind, &whole);
+        }
         Self {
             arms: arms.0,
             baseline: none,
@@ -174,15 +186,26 @@ struct Arms(Vec<Arm>);
 impl Arms {
     /// Adds the arm; the name of the one that does the same if there is one.
     fn add(&mut self, name: String, modes: Modes) -> String {
-        let same = |arm: &&Arm| acting(&arm.modes) == acting(&modes);
+        let same = |arm: &&Arm| arm.provenance && acting(&arm.modes) == acting(&modes);
         if let Some(arm) = self.0.iter().find(same) {
             return arm.name.clone();
         }
         self.0.push(Arm {
             name: name.clone(),
             modes,
+            provenance: true,
         });
         name
+    }
+
+    /// Adds the arm in which `from` vouches for nothing.
+    fn blind(&mut self, modes: Modes) -> String {
+        self.0.push(Arm {
+            name: NO_PROVENANCE.to_owned(),
+            modes,
+            provenance: false,
+        });
+        NO_PROVENANCE.to_owned()
     }
 }
 

@@ -96,6 +96,7 @@ pub struct Guard {
     venues: Venues,
     observers: Vec<Arc<dyn Observer>>,
     track_reached: bool,
+    traces: bool,
 }
 
 impl fmt::Debug for Guard {
@@ -119,6 +120,8 @@ pub struct Parts {
     pub observers: Vec<Arc<dyn Observer>>,
     /// Count items that reach a layer that is off: eval wants it, serve does not pay for it.
     pub track_reached: bool,
+    /// Nothing is known of who said what: every `from` of the policy vouches for nothing (eval's arm `provenance:off`).
+    pub provenance_off: bool,
 }
 
 impl Guard {
@@ -154,6 +157,7 @@ impl Guard {
             .then(|| crate::layers::tickets::settler(&policy, &parts.stores))
             .transpose()?;
         Ok(Self {
+            traces: !parts.provenance_off && policy.traces(),
             policy,
             layers,
             settler,
@@ -166,6 +170,11 @@ impl Guard {
     /// The policy it runs.
     pub const fn policy(&self) -> &Arc<Policy> {
         &self.policy
+    }
+
+    /// Whether a rule asks who said what: else nobody needs to know it.
+    pub const fn traces(&self) -> bool {
+        self.traces
     }
 
     /// Judges every item, settles the calls that execute here, and tells the observers.
@@ -408,6 +417,8 @@ mod tests {
                 place: Place::default(),
                 item,
             }],
+            evidence: None,
+            headers: None,
         };
         let decision = guard.decide(&exchange).await.unwrap();
         let Verdict::Deny(finding) = &decision.rulings[0].verdict else {

@@ -1,5 +1,6 @@
 //! The guards. A layer judges one item and never acts; the guard orders them, times them and turns failure into refusal.
 
+mod arguments;
 pub mod catalog;
 pub mod egress;
 pub mod injection;

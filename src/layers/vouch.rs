@@ -8,26 +8,14 @@ use std::collections::HashSet;
 use super::Context;
 use super::support::ReadyLookup;
 use crate::names::RuleId;
-use crate::policy::{Allowed, Otherwise, Policy, lookups};
+use crate::policy::{Allowed, Origin, Otherwise, Policy, lookups, origins};
+pub(super) use crate::provenance::ValueKind;
+use crate::provenance::{Evidence, Standing, Trace};
 use crate::source::Problem;
 use crate::store::Stores;
 use crate::store::sql::SqlValue;
 use crate::verdict::{LayerId, Undecided};
-
-/// What a value is: two kinds never vouch for each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum ValueKind {
-    /// `local@domain`, ASCII lower case, domain as A-label.
-    Email,
-    /// A URL in the serialisation of the one reader.
-    Url,
-    /// An account number without spaces, upper case; an IBAN too.
-    Account,
-    /// E.164 with `+`.
-    Phone,
-    /// An opaque id, or any other text, as it stands.
-    Text,
-}
+use crate::wire::offload::offload;
 
 /// A value of a call that no list allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +45,28 @@ pub(super) struct Vouchers {
     layer: LayerId,
     otherwise: Otherwise,
     lookups: Vec<ReadyLookup>,
+    origins: Vec<Origin>,
+}
+
+/// Whether the value comes from there.
+fn vouches(
+    evidence: &Evidence,
+    origin: &Origin,
+    value: &Unlisted,
+    standing: &Standing<'_>,
+) -> bool {
+    match origin {
+        Origin::User => standing.user,
+        Origin::UserSite => {
+            let site = || value.kind == ValueKind::Url && evidence.user_named_site(&value.key);
+            standing.user || site()
+        }
+        Origin::Operator => standing.operator,
+        Origin::ToolOutput(rule) => {
+            let mut outputs = standing.outputs.iter();
+            outputs.any(|trace| evidence.vouches(rule, value.kind, &value.key, trace))
+        }
+    }
 }
 
 impl Vouchers {
@@ -79,6 +89,7 @@ impl Vouchers {
             layer,
             otherwise,
             lookups: ready,
+            origins: origins(allow).cloned().collect(),
         }
     }
 
@@ -97,15 +108,52 @@ impl Vouchers {
             return Ok(Vec::new());
         }
         let known = self.looked_up(context, read).await?;
+        let evidence = context.exchange.evidence.as_deref();
         let rest = values
             .into_iter()
             .filter(|value| !known.contains(&value.key));
-        let unvouched = rest.map(|value| Unvouched {
-            value,
-            detail: Cow::Borrowed("the value is on none of the rule's lists and look-ups"),
-            otherwise: self.otherwise,
+        let length = evidence.map_or(0, Evidence::bytes);
+        let unvouched = rest.filter_map(|value| {
+            let detail = offload(length, || self.traced(evidence, &value))?;
+            Some(Unvouched {
+                value,
+                detail,
+                otherwise: self.otherwise,
+            })
         });
         Ok(unvouched.collect())
+    }
+
+    /// Why no origin vouches for the value; `None` where one does.
+    fn traced(&self, evidence: Option<&Evidence>, value: &Unlisted) -> Option<Cow<'static, str>> {
+        let nothing = "the value is on none of the rule's lists and look-ups";
+        let Some(evidence) = evidence.filter(|_| !self.origins.is_empty()) else {
+            return Some(Cow::Borrowed(nothing));
+        };
+        let standing = evidence.standing(value.kind, &value.key);
+        if self
+            .origins
+            .iter()
+            .any(|origin| vouches(evidence, origin, value, &standing))
+        {
+            return None;
+        }
+        let detail = match (standing.user, standing.operator, standing.outputs.first()) {
+            (true, ..) => {
+                Cow::Borrowed("the user has said the value, for which the rule does not vouch")
+            }
+            (_, true, _) => {
+                Cow::Borrowed("the operator has said the value, for which the rule does not vouch")
+            }
+            (_, _, None) => {
+                Cow::Borrowed("nobody has said the value: no user, no operator and no tool")
+            }
+            (_, _, Some(trace)) => Cow::Owned(format!(
+                "only tools gave the value: {}",
+                Trace::words(trace)
+            )),
+        };
+        Some(detail)
     }
 
     async fn looked_up(

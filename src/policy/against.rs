@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 
 use super::{
-    Allowed, Checked, ExecutesAt, Gate, Otherwise, Policy, ToolMatcher, ToolRule, ToolSecrets,
+    Allowed, Checked, ExecutesAt, Gate, Origin, Otherwise, Policy, PrivateRule, ToolMatcher,
+    ToolRule, ToolSecrets,
 };
 use crate::item::RouteKind;
 use crate::names::{LookupName, RouteName, StoreName, ToolName};
@@ -28,6 +29,7 @@ pub fn check_against(checked: &Checked, settings: &Settings, stores: &Stores) ->
     against.lookups(stores, &mut problems);
     against.tickets(&mut problems);
     problems.extend(against.provider_tools());
+    against.provenance(&mut problems);
     for rule in &checked.policy.tools {
         problems.extend(against.venue(rule));
         problems.extend(against.reachable(rule));
@@ -124,7 +126,8 @@ impl Against<'_> {
         }
         let recipients = rule.recipients.iter().map(|rule| (&rule.id, &rule.allow));
         let egress = rule.egress.iter().map(|rule| (&rule.id, &rule.allow));
-        for (id, allow) in recipients.chain(egress) {
+        let arguments = rule.arguments.iter().map(|rule| (&rule.id, &rule.allow));
+        for (id, allow) in recipients.chain(egress).chain(arguments) {
             for (index, allowed) in allow.iter().enumerate() {
                 let Allowed::Lookup(lookup) = allowed else {
                     continue;
@@ -196,6 +199,33 @@ impl Against<'_> {
             "these entries can never match: no route of the config leads to a model".to_owned(),
             "add a model's route to the config, or remove `provider_tools`",
         ))
+    }
+
+    /// What the user and the operator say is seen on a model's route alone.
+    fn provenance(&self, problems: &mut Problems) {
+        if self.has_model_route() {
+            return;
+        }
+        for (id, allow) in self.policy.allows() {
+            for (index, allowed) in allow.iter().enumerate() {
+                let (word, silent) = match allowed {
+                    Allowed::From(Origin::User | Origin::UserSite) => ("the user", true),
+                    Allowed::From(Origin::Operator) => ("the operator", true),
+                    Allowed::From(Origin::ToolOutput(rule)) => (
+                        "the user",
+                        rule.asked || rule.like_user || !rule.beside.is_empty(),
+                    ),
+                    Allowed::List(_) | Allowed::Lookup(_) => continue,
+                };
+                if silent {
+                    problems.0.push(self.at(
+                        &format!("{id}.allow[{index}]"),
+                        format!("this can never vouch for anything: no route of the config leads to a model, so nobody sees what {word} says"),
+                        "add the model's route to the config, or remove this entry",
+                    ));
+                }
+            }
+        }
     }
 
     fn has_model_route(&self) -> bool {
@@ -300,7 +330,9 @@ impl Against<'_> {
     fn unsettled(&self, rule: &ToolRule) -> Option<Problem> {
         let secrets = self.policy.secrets.as_ref();
         let held = secrets.is_some_and(|secrets| secrets.otherwise == Otherwise::Hold);
-        if !can_hold(rule) && !(held && rule.secrets != ToolSecrets::Allow) {
+        let held = held && rule.secrets != ToolSecrets::Allow;
+        let private = |rule: &PrivateRule| rule.otherwise == Otherwise::Hold;
+        if !can_hold(rule) && !held && !self.policy.private.iter().any(private) {
             return None;
         }
         let (route, what) = self.settings.routes.iter().find_map(|route| {
@@ -366,4 +398,5 @@ fn can_hold(rule: &ToolRule) -> bool {
     rule.ticket.is_some()
         || rule.egress.iter().any(|rule| rule.otherwise == hold)
         || rule.recipients.iter().any(|rule| rule.otherwise == hold)
+        || rule.arguments.iter().any(|rule| rule.otherwise == hold)
 }

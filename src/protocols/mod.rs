@@ -27,6 +27,7 @@ pub use unjudged::Unjudged;
 
 use crate::guard::{Decision, Receipt};
 use crate::item::{Located, RouteKind};
+use crate::provenance::Said;
 use crate::verdict::{Finding, Hold, Reason};
 use crate::wire::json::Document;
 
@@ -218,6 +219,14 @@ pub trait Protocol: Send + Sync {
     /// # Errors
     /// What is not valid in this protocol.
     fn read(&self, request: &Request) -> Result<Vec<Located>, Malformed>;
+
+    /// Who said what in a request that `read` takes, in message order: nothing of it is judged, but calls are judged by it.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    fn said(&self, _request: &Request) -> Result<Vec<Said>, Malformed> {
+        Ok(Vec::new())
+    }
 
     /// Writes the decision over the items that `read` found, in the same order.
     ///

@@ -11,6 +11,7 @@
 use std::ops::Range;
 
 use super::texts::{Source, Texts};
+use crate::provenance::Speaker;
 use crate::settings::Untrusted;
 use crate::wire::json::Node;
 
@@ -23,7 +24,7 @@ pub fn is_whole(rules: &Untrusted, role: &str) -> bool {
 }
 
 /// Adds what is untrusted of one turn. `parts` are its texts in order, each with its JSON Pointer; `pointer` is where they all
-/// stand. What the config trusts adds nothing.
+/// stand. What the config trusts is noted as said by the user or the operator.
 pub fn turn<'d>(
     texts: &mut Texts<'d>,
     rules: &Untrusted,
@@ -41,12 +42,31 @@ pub fn turn<'d>(
         let words = parts.iter().map(|(node, _)| node.as_str());
         let words: Vec<&str> = words.map(Option::unwrap_or_default).collect();
         for ((node, pointer), ranges) in parts.into_iter().zip(ranges(&words, &rules.tags)) {
+            let text = node.as_str().unwrap_or_default();
+            let mut own = 0;
             for range in ranges {
+                let before = text.get(own..range.start);
+                texts.said(Speaker::User, before.unwrap_or_default());
+                own = range.end;
                 texts.range(node, range, pointer.clone(), &source);
             }
+            texts.said(Speaker::User, text.get(own..).unwrap_or_default());
+        }
+    } else if let Some(speaker) = speaker(role) {
+        for (node, _) in parts {
+            texts.said(speaker.clone(), node.as_str().unwrap_or_default());
         }
     }
     texts.join(from, pointer, &source);
+}
+
+/// Whose word the texts of a role are; the model's vouch for nothing.
+fn speaker(role: &str) -> Option<Speaker> {
+    match role {
+        "user" => Some(Speaker::User),
+        "system" | "developer" => Some(Speaker::Operator),
+        _ => None,
+    }
 }
 
 /// The untrusted ranges of each text of a turn: in order, none touching another.

@@ -22,6 +22,7 @@ use super::redeem::Redemption;
 use super::refuse::{self, Refused, should_retry};
 use super::route::{Entry, Routes};
 use super::sessions::Sessions;
+use super::trail::Trail;
 use super::transit::Transit;
 use super::upstream::Upstream;
 use super::{Body, Setup, full};
@@ -32,6 +33,7 @@ use crate::principal::Principal;
 use crate::protocols::http_tools::problem;
 use crate::protocols::openai_chat;
 use crate::protocols::{Refusal, Request, Written};
+use crate::provenance::{self, Tie};
 use crate::settings;
 use crate::wire::body::{self, Encodings, Pace};
 use crate::wire::budget::Budget;
@@ -69,6 +71,7 @@ pub(super) struct Gate<U> {
     pub(super) memory: Budget,
     pub(super) tasks: TaskTracker,
     pub(super) sessions: Sessions,
+    pub(super) evidence: Arc<provenance::Sessions>,
     pub(super) upstream: U,
 }
 
@@ -160,11 +163,20 @@ impl<U: Upstream> Gate<U> {
         *address = entry.protocol.address(&request);
         let used = entry.protocol.uses(&request);
         self.owned(entry, used, &session.principal)?;
+        // The beginning of a conversation names it, but is no secret: it ties nothing to it.
+        let ties = session.key.is_some() || entry.protocol.kind() != RouteKind::Model;
         if session.key.is_none()
             && let Some(own) = entry.protocol.session(&request)
         {
             session.key = Some(scoped(&own, &session.principal));
         }
+        let trail = guard.traces().then(|| {
+            let tie = ties.then(|| Tie::of(&session)).flatten();
+            Trail::new(Arc::clone(&self.evidence), tie, entry.protocol.kind())
+        });
+        let upstream = settings.upstreams.get(&entry.route.upstream);
+        let upstream = upstream.filter(|_| entry.protocol.kind() != RouteKind::Model);
+        let leaving = upstream.map(|upstream| Arc::new(self.headers.own(&request.parts, upstream)));
         let transit = Arc::new(Transit {
             guard,
             metrics: Arc::clone(&self.setup.metrics),
@@ -172,6 +184,8 @@ impl<U: Upstream> Gate<U> {
             entry: Arc::clone(entry),
             session: Arc::new(session),
             memory: self.memory.clone(),
+            leaving,
+            trail,
         });
         let mut decision = judge(&transit, &request).await?;
         let came = request.body.clone();
@@ -319,6 +333,10 @@ async fn judge(transit: &Transit, request: &Request) -> Result<Decision, Refused
         RouteKind::Model => Unscanned::UserText,
         _ => Unscanned::Structure,
     };
+    if let Some(trail) = &transit.trail {
+        let said = offload(length, || protocol.said(request));
+        trail.hear(said.map_err(refuse::malformed_request)?, &transit.metrics);
+    }
     let unjudged = offload(length, || protocol.unjudged(request, &items));
     let judged = transit
         .judge(Leg::ToUpstream, items, &[])

@@ -17,6 +17,7 @@ mod relay;
 mod route;
 mod sessions;
 mod stream;
+mod trail;
 mod transit;
 mod upstream;
 
@@ -47,6 +48,7 @@ use crate::protocols::anthropic_messages::AnthropicMessages;
 use crate::protocols::http_tools::HttpTools;
 use crate::protocols::mcp::Mcp;
 use crate::protocols::openai_chat::OpenAiChat;
+use crate::provenance;
 use crate::settings::{Limits, Route, RouteProtocol, Settings};
 use crate::source::Problems;
 use crate::verdict::Reason;
@@ -122,6 +124,10 @@ pub fn service<U: Upstream>(setup: Setup, upstream: U) -> Result<ProxyService<U>
         memory: Budget::new(settings.limits.memory),
         tasks: TaskTracker::new(),
         sessions: Sessions::default(),
+        evidence: Arc::new(provenance::Sessions::new(
+            settings.limits.provenance_session,
+            settings.limits.provenance_sessions,
+        )),
         routes,
         upstream,
         setup,

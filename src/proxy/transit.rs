@@ -3,8 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use http::HeaderMap;
+
 use super::refuse::{self, Refused};
 use super::route::Entry;
+use super::trail::Trail;
 use super::upstream::UpstreamError;
 use crate::guard::{Decision, Guard};
 use crate::item::{Exchange, Item, Leg, Located, RouteKind};
@@ -22,6 +25,10 @@ pub(super) struct Transit {
     pub(super) entry: Arc<Entry>,
     pub(super) session: Arc<Session>,
     pub(super) memory: Budget,
+    /// The agent's header fields that leave for a tool's backend.
+    pub(super) leaving: Option<Arc<HeaderMap>>,
+    /// `None`: no rule asks who said what.
+    pub(super) trail: Option<Trail>,
 }
 
 /// What the guard said, and how many bytes of text it was about.
@@ -39,6 +46,8 @@ impl Transit {
         groups: &[Range<usize>],
     ) -> Result<Judged, Undecided> {
         let route = &self.entry.route;
+        let is_call = |located: &Located| matches!(located.item, Item::ToolCall(_));
+        let trail = self.trail.as_ref().filter(|_| items.iter().any(is_call));
         let exchange = Exchange {
             leg,
             route: route.name.clone(),
@@ -46,8 +55,13 @@ impl Transit {
             upstream: route.upstream.clone(),
             session: Arc::clone(&self.session),
             items,
+            evidence: trail.map(Trail::evidence),
+            headers: self.leaving.clone().filter(|_| leg == Leg::ToUpstream),
         };
         let decision = self.guard.decide_together(&exchange, groups).await?;
+        if let Some(trail) = &self.trail {
+            trail.judged(leg, &exchange.items, &decision.rulings, &self.metrics);
+        }
         let (mut scanned, mut unscanned) = (0, 0);
         for (located, ruling) in exchange.items.iter().zip(&decision.rulings) {
             let judged = ruling.opinions.iter().any(|o| o.mode != Mode::Off);

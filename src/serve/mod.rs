@@ -246,7 +246,7 @@ pub(crate) fn proxy<U: Upstream>(
         stores,
         venues: settings.venues(),
         observers,
-        track_reached: false,
+        ..Parts::default()
     };
     let guard = Guard::new(Arc::clone(policy), &policy.modes, parts)?;
     let setup = Setup {

@@ -379,6 +379,10 @@ pub struct Limits {
     pub connections_per_address: usize,
     /// Bodies of all requests together that are held in memory, requests and answers; 503 above.
     pub memory: usize,
+    /// What is kept of one session to tell who said what, in bytes; the oldest goes first. Kept only where a rule asks.
+    pub provenance_session: usize,
+    /// Of how many sessions; the longest unused goes first.
+    pub provenance_sessions: usize,
 }
 
 impl Default for Limits {
@@ -391,6 +395,8 @@ impl Default for Limits {
             connections: 4096,
             connections_per_address: 1024,
             memory: 1 << 30,
+            provenance_session: 4 << 20,
+            provenance_sessions: 256,
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use holdpoint::item::{EgressTarget, Exchange, Item, Leg, RouteKind};
 use holdpoint::layers::egress::{Register, Registered};
 use holdpoint::policy;
+use holdpoint::provenance::{Evidence, Said, Speaker};
 use holdpoint::store::Stores;
 use holdpoint::verdict::LayerId;
 
@@ -158,4 +159,69 @@ async fn a_plain_url_of_the_forward_proxy_carries_none() {
     assert_eq!(outcome(&clean), "allow");
     let (dirty, _) = verdict_in(&guard, &asked(format!("http://a.example/x?y={}", key()))).await;
     assert_eq!(outcome(&dirty), "deny secret_detected");
+}
+
+#[tokio::test]
+async fn what_a_tool_gave_for_the_session_goes_to_no_other_tool() {
+    let rest = "private:\n  - {tool: get_customer, fields: [ssn, /card/number], to: verify_customer}\n  - {tool: read_note, fields: /**, otherwise: hold}\n";
+    let said = |tool: &str, text: &str| Said {
+        by: Speaker::Tool {
+            tool: Some(tool.into()),
+            call: None,
+            at: Some(String::new()),
+        },
+        text: text.into(),
+    };
+    let evidence = Evidence::of([
+        said(
+            "get_customer",
+            r#"{"name": "Ann", "ssn": "123-45-6789", "card": {"number": 4111111111111111}, "city": "Bristol"}"#,
+        ),
+        said("get_order", r#"{"ssn": "987-65-4321"}"#),
+        said("read_note", r#"{"text": "the plan is called Bluebird"}"#),
+    ]);
+    let evidence = Arc::new(evidence);
+    let guard = guard(compiled(rest), LayerId::Egress, Stores::default()).unwrap();
+    for (tool, args, expected) in [
+        (
+            "send",
+            r#"{"text": "his number is 123 45 6789."}"#,
+            "deny private_value",
+        ),
+        (
+            "send",
+            r#"{"text": "MTIzLTQ1LTY3ODkgaXMgaXQ="}"#,
+            "deny private_value",
+        ),
+        ("send", r#"{"n": 4111111111111111}"#, "deny private_value"),
+        (
+            "send",
+            r#"{"text": "The plan is  called bluebird!"}"#,
+            "hold private_value",
+        ),
+        ("send", r#"{"text": "987-65-4321 of Bristol"}"#, "allow"),
+        ("send", r#"{"text": "1123-45-67890"}"#, "allow"),
+        ("verify_customer", r#"{"ssn": "123-45-6789"}"#, "allow"),
+        ("get_customer", r#"{"ssn": "123-45-6789"}"#, "allow"),
+    ] {
+        let item = Item::ToolCall(holdpoint::item::ToolCall {
+            tool: tool.into(),
+            args: crate::support::arguments(args),
+            call_id: None,
+            again: false,
+        });
+        let known = Exchange {
+            evidence: Some(Arc::clone(&evidence)),
+            ..exchange(item, "ann")
+        };
+        let (verdict, _) = verdict_in(&guard, &known).await;
+        assert_eq!(outcome(&verdict), expected, "{tool} {args}");
+        assert!(!format!("{verdict:?}").contains("6789"));
+        let unknown = Exchange {
+            evidence: None,
+            ..known
+        };
+        assert_eq!(outcome(&verdict_in(&guard, &unknown).await.0), "allow");
+    }
+    assert!(compiled(rest).traces());
 }

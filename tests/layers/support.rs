@@ -132,6 +132,8 @@ pub fn exchange(item: Item, subject: &str) -> Exchange {
             place: Place::default(),
             item,
         }],
+        evidence: None,
+        headers: None,
     }
 }
 

@@ -14,6 +14,7 @@ mod docs;
 mod heads;
 mod http2;
 mod lifecycle;
+mod provenance;
 mod service;
 mod streams;
 #[path = "../support/mod.rs"]

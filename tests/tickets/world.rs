@@ -176,6 +176,8 @@ impl Call {
                 place: Place::default(),
                 item: Item::ToolCall(call),
             }],
+            evidence: None,
+            headers: None,
         }
     }
 }

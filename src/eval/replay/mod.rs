@@ -249,6 +249,7 @@ impl Replayer {
                 venues: Venues(venues.collect()),
                 observers,
                 track_reached: true,
+                provenance_off: !arm.provenance,
             },
         )
     }

@@ -99,6 +99,8 @@ pub struct ArmRates {
     pub arm: String,
     /// What each layer did.
     pub modes: BTreeMap<LayerId, Mode>,
+    /// Whether rules knew who said what.
+    pub provenance: bool,
     /// Attack trials.
     pub attack: AttackRates,
     /// Honest trials.
@@ -118,6 +120,7 @@ impl ArmRates {
                 .into_iter()
                 .map(|layer| (layer, arm.modes.of(layer)))
                 .collect(),
+            provenance: arm.provenance,
             attack: attack_rates(trials, &attack),
             benign: benign_rates(trials, &benign),
             reached: layers

@@ -218,6 +218,7 @@ fn contrasts(contrasts: &[Comparison]) -> Table {
             Question::Total => "",
             Question::LeaveOneOut => " (leave one out)",
             Question::OnlyOne => " (alone)",
+            Question::Provenance => " (who said what)",
             Question::Bound => " (own recordings per arm)",
         };
         table.add_row([

@@ -81,7 +81,7 @@ struct Egress {
     rules: ByRule<Ready>,
     forward: Option<ForwardMatcher>,
     rendered: Option<(RuleId, Rendered)>,
-    secrets: Option<Secrets>,
+    secrets: Secrets,
 }
 
 impl Egress {
@@ -132,8 +132,8 @@ impl Egress {
             }
             ready.ask(unlisted, context, &mut objections).await?;
         }
-        if let Some(secrets) = self.secrets.as_ref().filter(|_| !objections.is_denied()) {
-            secrets.call(call, context, &mut objections);
+        if !objections.is_denied() {
+            self.secrets.call(call, context, &mut objections);
         }
         Ok(objections.verdict())
     }
@@ -149,7 +149,7 @@ impl Egress {
             (_, _, Some(default)) => (&default.id, build::target(&default.matcher, target, false)),
         };
         let leg = context.exchange.leg;
-        let secret = || self.secrets.as_ref()?.target(target, leg);
+        let secret = || self.secrets.target(target, leg);
         match judged {
             Ok(()) => secret().map_or(Verdict::Allow, Verdict::Deny),
             Err(denied) => Verdict::Deny(objection(id, None, denied)),
@@ -175,9 +175,7 @@ impl Egress {
     fn is_for(&self, item: &Item, context: &Context<'_>) -> bool {
         match item {
             Item::ToolCall(call) => {
-                let secrets = self.secrets.as_ref();
-                !self.rules(context).is_empty()
-                    || secrets.is_some_and(|secrets| secrets.reaches(call, context))
+                !self.rules(context).is_empty() || self.secrets.reaches(call, context)
             }
             Item::Egress(_) if context.exchange.kind == RouteKind::Forward => {
                 self.forward.is_some()

@@ -30,6 +30,7 @@ pub use message::{Recipients as MessageRecipients, read_message};
 pub use phone::read_phone;
 pub use regions::Region;
 
+use super::arguments::Arguments;
 use super::support::{ByRule, Objections, applying, finding, list};
 use super::vouch::Vouchers;
 use super::{Context, Layer, LayerDef};
@@ -55,6 +56,7 @@ const UNDECLARED: &str = "undeclared_recipients";
 
 struct Recipients {
     rules: ByRule<Ready>,
+    arguments: ByRule<Arguments>,
     /// The policy's word for every tool that writes; `None`: said by none.
     undeclared: Option<Undeclared>,
     /// Rules of which a warning was logged: that one forgets an argument is said once.
@@ -71,7 +73,11 @@ struct Ready {
 fn build(policy: &Arc<Policy>, stores: &Stores) -> Result<Arc<dyn Layer>, Problems> {
     let mut problems = Vec::new();
     let mut rules = ByRule::new();
+    let mut arguments = ByRule::new();
     for tool in &policy.tools {
+        let ready = tool.arguments.iter();
+        let ready = ready.map(|rule| Arguments::new(rule, policy, stores, &mut problems));
+        arguments.insert(tool.id.clone(), ready.collect::<Vec<_>>());
         let ready: Vec<_> = tool
             .recipients
             .iter()
@@ -84,6 +90,7 @@ fn build(policy: &Arc<Policy>, stores: &Stores) -> Result<Arc<dyn Layer>, Proble
     if problems.is_empty() {
         Ok(Arc::new(Recipients {
             rules,
+            arguments,
             undeclared: policy.undeclared_recipients,
             warned: Mutex::default(),
         }))
@@ -253,8 +260,10 @@ impl Layer for Recipients {
     }
 
     fn reaches(&self, item: &Located, context: &Context<'_>) -> bool {
+        let rules = applying(&self.rules, context).is_empty();
+        let arguments = applying(&self.arguments, context).is_empty();
         matches!(item.item, Item::ToolCall(_))
-            && (!applying(&self.rules, context).is_empty() || self.undeclared(context).is_some())
+            && (!(rules && arguments) || self.undeclared(context).is_some())
     }
 
     fn judge<'a>(
@@ -266,6 +275,9 @@ impl Layer for Recipients {
             let mut objections = Objections::default();
             if let Item::ToolCall(call) = &item.item {
                 for ready in applying(&self.rules, context) {
+                    ready.judge(call, context, &mut objections).await?;
+                }
+                for ready in applying(&self.arguments, context) {
                     ready.judge(call, context, &mut objections).await?;
                 }
                 self.undeclared_in(call, context, &mut objections)?;

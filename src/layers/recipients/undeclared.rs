@@ -75,7 +75,8 @@ pub(super) fn first(rule: Option<&ToolRule>, document: &Document) -> Option<Stri
             .any(|rule| rule.kind == RecipientKind::Calendar);
         let recipients = rule.recipients.iter().flat_map(|rule| &rule.at);
         let ownership = rule.ownership.iter().map(|rule| &rule.resource);
-        for selector in recipients.chain(ownership) {
+        let arguments = rule.arguments.iter().flat_map(|rule| &rule.at);
+        for selector in recipients.chain(arguments).chain(ownership) {
             search.cover(selector, document.root());
         }
     }

@@ -13,6 +13,7 @@ pub(super) fn warn(root: &Field<'_>, policy: &Policy) {
         layers_without_rules(layers, policy);
     }
     holds_without_tickets(root, policy);
+    sites_of_no_urls(root);
     unused(root, policy);
     let any = |rule: &ToolRule| rule.matcher == ToolMatcher::Any;
     if !policy.tools.iter().any(any) {
@@ -38,6 +39,7 @@ const SECTIONS: [(&str, LayerId); 7] = [
     ("egress", LayerId::Egress),
     ("secrets", LayerId::Egress),
     ("recipients", LayerId::Recipients),
+    ("arguments", LayerId::Recipients),
     ("undeclared_recipients", LayerId::Recipients),
     ("ownership", LayerId::Ownership),
     ("ticket", LayerId::Tickets),
@@ -58,6 +60,7 @@ fn sections_of_layers_that_are_off(root: &Field<'_>, policy: &Policy) {
         ("forward", LayerId::Egress),
         ("rendered", LayerId::Egress),
         ("secrets", LayerId::Egress),
+        ("private", LayerId::Egress),
         ("injection", LayerId::Injection),
     ] {
         if let Some(field) = root.peek(key)
@@ -95,13 +98,18 @@ fn layers_without_rules(layers: &Field<'_>, policy: &Policy) {
                 || policy.forward.is_some()
                 || policy.rendered.is_some()
                 || policy.secrets.as_ref().is_some_and(|rule| rule.written)
+                || !policy.private.is_empty()
                 || any(|rule| !rule.egress.is_empty()),
             "add `egress: {allow: [...]}` for every tool, or `egress` to a rule",
         ),
         (
             LayerId::Recipients,
             policy.undeclared_recipients.is_some()
-                || any(|rule| !rule.recipients.is_empty() || rule.undeclared_recipients.is_some()),
+                || any(|rule| {
+                    !rule.recipients.is_empty()
+                        || !rule.arguments.is_empty()
+                        || rule.undeclared_recipients.is_some()
+                }),
             "add `recipients` to the rule of a tool that sends or pays",
         ),
         (
@@ -132,6 +140,25 @@ fn held<'r>(rule: &Field<'r>) -> Option<Field<'r>> {
         .filter(|field| field.node().as_text() == Some("hold"))
 }
 
+/// `site` is about URLs.
+fn sites_of_no_urls(root: &Field<'_>) {
+    for rule in rules(root) {
+        let sections = ["recipients", "arguments"].into_iter();
+        let sections = sections.filter_map(|key| rule.peek(key)?.list());
+        let allow = sections
+            .flatten()
+            .filter_map(|entry| entry.peek("allow")?.list());
+        for entry in allow.flatten().filter(Field::is_map) {
+            if let Some(site) = entry.peek("site") {
+                site.warn(
+                    "`site` is about URLs: here it vouches for nothing more",
+                    "remove it, or move the rule to `egress`",
+                );
+            }
+        }
+    }
+}
+
 /// A hold needs somebody who can lift it.
 fn holds_without_tickets(root: &Field<'_>, policy: &Policy) {
     if policy.modes.of(LayerId::Tickets) == Mode::Enforce {
@@ -160,6 +187,12 @@ fn holds_without_tickets(root: &Field<'_>, policy: &Policy) {
     {
         say(&field);
     }
+    if policy.modes.of(LayerId::Egress) == Mode::Enforce {
+        let private = root.peek("private").and_then(|private| private.list());
+        for field in private.unwrap_or_default().iter().filter_map(held) {
+            say(&field);
+        }
+    }
     for rule in rules(root) {
         for (key, layer) in SECTIONS {
             let enforced = policy.modes.of(layer) == Mode::Enforce;
@@ -180,11 +213,7 @@ fn holds_without_tickets(root: &Field<'_>, policy: &Policy) {
 
 fn unused(root: &Field<'_>, policy: &Policy) {
     let rules = || policy.tools.iter();
-    let allow = || {
-        let recipients = rules().flat_map(|rule| rule.recipients.iter().map(|rule| &rule.allow));
-        let egress = rules().flat_map(|rule| &rule.egress).chain(&policy.egress);
-        recipients.chain(egress.map(|rule| &rule.allow))
-    };
+    let allow = || policy.allows().map(|(_, allow)| allow);
     let forward = policy.forward.iter().flat_map(|rule| &rule.allow);
     let rendered = policy.rendered.iter();
     let shown = rendered.flat_map(|rule| rule.images.iter().chain(&rule.links));

@@ -112,6 +112,7 @@ fn policy(root: &Field<'_>, hash: PolicyHash) -> Option<Policy> {
     };
     let usual = Some(SecretsRule::usual());
     let secrets = fields.optional_or("secrets", usual, tools::secrets);
+    let private = fields.optional_or("private", Vec::new(), tools::private);
     let provider_tools = fields.optional("provider_tools").map_or_else(
         || Some(Vec::new()),
         |field| provider_tools::provider_tools(&field),
@@ -132,6 +133,7 @@ fn policy(root: &Field<'_>, hash: PolicyHash) -> Option<Policy> {
         forward: forward?,
         rendered: rendered?,
         secrets: secrets?,
+        private: private?,
         provider_tools: provider_tools?,
         injection: injection?,
     };

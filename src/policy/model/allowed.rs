@@ -1,6 +1,8 @@
 //! What may vouch for a value of a call: a list, a look-up, or where the value comes from.
 
-use crate::names::{ListName, LookupName};
+use super::{Otherwise, Policy, Selector};
+use crate::names::{ListName, LookupName, RuleId};
+use crate::provenance::OutputRule;
 
 /// Who may be allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,13 +11,28 @@ pub enum Allowed {
     List(ListName),
     /// A value that the look-up returns.
     Lookup(LookupName),
+    /// A value that comes from there.
+    From(Origin),
+}
+
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The user said it.
+    User,
+    /// The user said it, or a URL on the same host.
+    UserSite,
+    /// The operator said it: prompts of the roles system and developer.
+    Operator,
+    /// A tool gave it back, as the rule says.
+    ToolOutput(OutputRule),
 }
 
 /// The lists among them.
 pub fn lists(allow: &[Allowed]) -> impl Iterator<Item = &ListName> {
     allow.iter().filter_map(|allowed| match allowed {
         Allowed::List(name) => Some(name),
-        Allowed::Lookup(_) => None,
+        Allowed::Lookup(_) | Allowed::From(_) => None,
     })
 }
 
@@ -23,6 +40,49 @@ pub fn lists(allow: &[Allowed]) -> impl Iterator<Item = &ListName> {
 pub fn lookups(allow: &[Allowed]) -> impl Iterator<Item = &LookupName> {
     allow.iter().filter_map(|allowed| match allowed {
         Allowed::Lookup(name) => Some(name),
-        Allowed::List(_) => None,
+        Allowed::List(_) | Allowed::From(_) => None,
     })
+}
+
+/// The origins among them.
+pub fn origins(allow: &[Allowed]) -> impl Iterator<Item = &Origin> {
+    allow.iter().filter_map(|allowed| match allowed {
+        Allowed::From(origin) => Some(origin),
+        Allowed::List(_) | Allowed::Lookup(_) => None,
+    })
+}
+
+/// Arguments that are no recipients and no URLs, such as files, channels and ids, must come from somewhere.
+#[derive(Clone, Debug)]
+pub struct ArgumentRule {
+    /// `tools[3].arguments[0]`.
+    pub id: RuleId,
+    /// Which.
+    pub at: Vec<Selector>,
+    /// What vouches for them.
+    pub allow: Vec<Allowed>,
+    /// What otherwise.
+    pub otherwise: Otherwise,
+}
+
+impl Policy {
+    /// Every `allow` with the rule that it stands in.
+    pub fn allows(&self) -> impl Iterator<Item = (&RuleId, &[Allowed])> {
+        let tools = self.tools.iter().flat_map(|tool| {
+            let egress = tool.egress.iter().map(|rule| (&rule.id, &rule.allow[..]));
+            let recipients = tool.recipients.iter();
+            let recipients = recipients.map(|rule| (&rule.id, &rule.allow[..]));
+            let arguments = tool.arguments.iter();
+            let arguments = arguments.map(|rule| (&rule.id, &rule.allow[..]));
+            egress.chain(recipients).chain(arguments)
+        });
+        let all = self.egress.iter().map(|rule| (&rule.id, &rule.allow[..]));
+        all.chain(tools)
+    }
+
+    /// Whether a rule asks where values come from.
+    pub fn traces(&self) -> bool {
+        let asks = |(_, allow): (_, &[Allowed])| origins(allow).next().is_some();
+        !self.private.is_empty() || self.allows().any(asks)
+    }
 }

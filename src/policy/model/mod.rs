@@ -15,13 +15,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use allowed::{Allowed, lists, lookups};
+pub use allowed::{Allowed, ArgumentRule, Origin, lists, lookups, origins};
 pub use conditions::Condition;
 pub use egress::{EgressRule, ForwardRule, Reach, RenderedRule};
 pub use injection::{InjectionPolicy, Thresholds};
 pub use ownership::OwnershipRule;
 pub use recipients::{Permit, Plus, RecipientKind, RecipientRule, Undeclared};
-pub use secrets::{SecretsRule, ToolSecrets};
+pub use secrets::{PrivateRule, SecretsRule, ToolSecrets};
 pub use ticket::{Gate, TicketRule};
 
 use super::selector::Selector;
@@ -89,6 +89,8 @@ pub struct Policy {
     pub rendered: Option<RenderedRule>,
     /// Secrets in what leaves; `None`: not looked for.
     pub secrets: Option<SecretsRule>,
+    /// Values that tools give for a session only.
+    pub private: Vec<PrivateRule>,
     /// Tools that a model's provider may run; any that no entry covers is denied.
     pub provider_tools: Vec<ProviderToolRule>,
     /// The injection layer's thresholds.
@@ -110,6 +112,7 @@ impl Policy {
             forward: None,
             rendered: None,
             secrets: Some(SecretsRule::usual()),
+            private: Vec::new(),
             provider_tools: Vec::new(),
             injection: InjectionPolicy::never(),
         }
@@ -228,6 +231,8 @@ pub struct ToolRule {
     pub secrets: ToolSecrets,
     /// People and accounts in arguments.
     pub recipients: Vec<RecipientRule>,
+    /// Other arguments, and where they must come from.
+    pub arguments: Vec<ArgumentRule>,
     /// What becomes of texts that look like recipients and that no rule is for; `None`: as the policy says.
     pub undeclared_recipients: Option<Undeclared>,
     /// Resources in arguments.
@@ -252,6 +257,7 @@ impl ToolRule {
             egress: Vec::new(),
             secrets: ToolSecrets::Usual,
             recipients: Vec::new(),
+            arguments: Vec::new(),
             undeclared_recipients: None,
             ownership: Vec::new(),
             scopes: Vec::new(),

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::{Otherwise, Selector};
+use super::{Otherwise, Selector, ToolMatcher};
 use crate::layers::egress::Class;
-use crate::names::RuleId;
+use crate::names::{RuleId, ToolName};
+use crate::provenance::FieldPath;
 
 /// What must not leave with a call.
 #[derive(Clone, Debug)]
@@ -46,4 +47,28 @@ pub enum ToolSecrets {
     Allow,
     /// It may take them there.
     AllowAt(Vec<Selector>),
+}
+
+/// What these fields of a tool's output give is private for the session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PrivateRule {
+    /// `private[0]`.
+    pub id: RuleId,
+    /// Whose outputs.
+    pub tool: ToolMatcher,
+    /// Which of their fields.
+    pub fields: Vec<FieldPath>,
+    /// Tools that may get the values besides the tool itself.
+    pub to: Vec<ToolMatcher>,
+    /// What becomes of another call that carries one.
+    pub otherwise: Otherwise,
+}
+
+impl PrivateRule {
+    /// Whether calls of this tool may carry the values.
+    pub fn lets(&self, tool: &ToolName) -> bool {
+        std::iter::once(&self.tool)
+            .chain(&self.to)
+            .any(|matcher| matcher.matches(tool))
+    }
 }

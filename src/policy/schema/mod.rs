@@ -32,6 +32,7 @@ pub fn schema() -> Value {
             "forward": egress::forward(),
             "rendered": egress::rendered(),
             "secrets": secrets::section(),
+            "private": secrets::private(),
             "provider_tools": provider_tools(),
             "tools": {"type": "array", "items": tool(), "description": "Rules; the first that matches a tool decides alone"},
             "injection": injection::section()
@@ -163,6 +164,7 @@ fn tool() -> Value {
             "egress": rules(&egress::rule(true), "URLs in arguments"),
             "secrets": secrets::tool(),
             "recipients": rules(&recipients::rule(), "People and accounts in arguments"),
+            "arguments": rules(&allowed::arguments(), "Other arguments, and where they must come from"),
             "undeclared_recipients": recipients::undeclared(),
             "ownership": rules(&ownership::rule(), "Resources in arguments"),
             "ticket": ticket::rule()

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{object, otherwise, selector};
+use super::{matcher, object, otherwise, selector, text};
 use crate::layers::egress::Class;
 
 pub(super) fn section() -> Value {
-    let kinds = Class::ALL.map(Class::as_str);
+    let kinds = Class::SCANNED.map(Class::as_str);
     let rule = object(
         &[],
         &json!({
@@ -33,5 +33,23 @@ pub(super) fn tool() -> Value {
     json!({
         "anyOf": [{"enum": ["check", "allow"]}, at],
         "description": "Secrets in arguments: check them though the tool only reads, or allow them"
+    })
+}
+
+pub(super) fn private() -> Value {
+    let some =
+        |of: Value| json!({"anyOf": [of.clone(), {"type": "array", "minItems": 1, "items": of}]});
+    let rule = object(
+        &["tool", "fields"],
+        &json!({
+            "tool": matcher(),
+            "fields": some(text()),
+            "to": some(matcher()),
+            "otherwise": otherwise()
+        }),
+    );
+    json!({
+        "type": "array", "minItems": 1, "items": rule,
+        "description": "Fields of tools' outputs whose values go to no other tool in this session"
     })
 }

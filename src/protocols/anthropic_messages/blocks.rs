@@ -113,7 +113,8 @@ impl<'d> Finder<'d, '_> {
     /// they stay as they came: they are the model's own words there, and were judged as a call on their way out.
     fn past_call(&mut self, block: &'d Node, pointer: &mut String) {
         let name = block.get("name").and_then(Node::as_str);
-        if let (Some(id), Some(name)) = (block.get("id").and_then(Node::as_str), name) {
+        let id = block.get("id").and_then(Node::as_str);
+        if let (Some(id), Some(name)) = (id, name) {
             self.tools.insert(id, name.into());
         }
         self.extras(
@@ -122,18 +123,20 @@ impl<'d> Finder<'d, '_> {
             pointer,
         );
         let is_sealed = self.sealed.holds(&block.span);
-        let Some(input) = present(block, "input").filter(|_| !is_sealed) else {
-            return;
+        let input = present(block, "input");
+        let from = self.texts.len();
+        let Some(input) = input.filter(|_| !is_sealed) else {
+            return self.texts.call(id, input, from);
         };
         // No call id: this is not the answer to the call.
         let source = Source {
             tool: name.map(ToolName::from),
             call_id: None,
         };
-        let from = self.texts.len();
         Place::push_step(pointer, "input");
         self.texts.leaves(input, pointer, &source, true);
         self.texts.join(from, pointer, &source);
+        self.texts.call(id, Some(input), from);
     }
 
     /// What a tool gave back, a document, or a block of a type that nobody here knows.

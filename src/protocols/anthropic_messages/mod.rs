@@ -28,6 +28,7 @@ use super::strict::{invalid_response, media_type};
 use super::{Malformed, Protocol, Refusal, Request, ResponseReader, Written};
 use crate::guard::Decision;
 use crate::item::{Located, RouteKind};
+use crate::provenance::Said;
 use crate::settings::{Limits, ModelRoute, Untrusted, Wrapped};
 
 /// The adapter.
@@ -74,6 +75,10 @@ impl Protocol for AnthropicMessages {
 
     fn read(&self, request: &Request) -> Result<Vec<Located>, Malformed> {
         read::items(request, &self.untrusted)
+    }
+
+    fn said(&self, request: &Request) -> Result<Vec<Said>, Malformed> {
+        read::said(request, &self.untrusted)
     }
 
     fn write(&self, request: Request, decision: &Decision) -> Result<Written, Malformed> {

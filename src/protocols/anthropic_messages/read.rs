@@ -14,6 +14,7 @@ use crate::protocols::endpoint::{body, is_model_path, no_body};
 use crate::protocols::strict::{exact_keys_in_request as check, invalid_request, list, present};
 use crate::protocols::texts::{Found, Slot, Source, Texts};
 use crate::protocols::{Malformed, Request, untrusted};
+use crate::provenance::Said;
 use crate::settings::Untrusted;
 use crate::wire::json::{Kind, Node};
 
@@ -100,8 +101,20 @@ pub(super) fn items(request: &Request, rules: &Untrusted) -> Result<Vec<Located>
         .collect())
 }
 
+/// Who said what in a request.
+pub(super) fn said(request: &Request, rules: &Untrusted) -> Result<Vec<Said>, Malformed> {
+    if endpoint(&request.parts)? == Endpoint::Models {
+        return Ok(Vec::new());
+    }
+    Ok(texts(body(request)?, rules)?.conversation())
+}
+
 /// Every item with its node.
 pub(super) fn found<'d>(body: &'d Node, rules: &Untrusted) -> Result<Vec<Found<'d>>, Malformed> {
+    texts(body, rules)?.finish("body_too_large")
+}
+
+fn texts<'d>(body: &'d Node, rules: &Untrusted) -> Result<Texts<'d>, Malformed> {
     check(body, "", &KNOWN)?;
     check(body, "", &["thread"])?;
     if present(body, "thread").is_some() {
@@ -132,7 +145,7 @@ pub(super) fn found<'d>(body: &'d Node, rules: &Untrusted) -> Result<Vec<Found<'
         finder.message(message, &format!("/messages/{index}"))?;
     }
     finder.rest(body);
-    finder.texts.finish("body_too_large")
+    Ok(finder.texts)
 }
 
 /// Finds the items of one request.

@@ -29,6 +29,7 @@ use super::strict::{
 use super::{Malformed, Protocol, Refusal, Request, ResponseReader, Written, unwritable};
 use crate::guard::Decision;
 use crate::item::{Located, RouteKind};
+use crate::provenance::Said;
 use crate::settings::{Limits, ModelRoute};
 
 /// Most choices in one response: the API's own limit of `n`.
@@ -76,6 +77,10 @@ impl Protocol for OpenAiChat {
 
     fn read(&self, request: &Request) -> Result<Vec<Located>, Malformed> {
         read::items(request, &self.rules)
+    }
+
+    fn said(&self, request: &Request) -> Result<Vec<Said>, Malformed> {
+        read::said(request, &self.rules)
     }
 
     fn write(&self, request: Request, decision: &Decision) -> Result<Written, Malformed> {

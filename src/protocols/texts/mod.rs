@@ -5,6 +5,7 @@
 
 mod write;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ pub use write::{Gone, write};
 use super::{MOST_TEXTS, Malformed};
 use crate::item::{Item, Located, Place, ToolDefinition, ToolOutput};
 use crate::names::ToolName;
+use crate::provenance::{Said, Speaker};
 use crate::wire::json::{BODY_DEPTH, Document, Kind, Node};
 
 /// Which call a text answers, as far as the protocol tells.
@@ -57,6 +59,10 @@ pub enum Slot<'d> {
 pub struct Texts<'d> {
     found: Vec<Found<'d>>,
     keys: HashMap<(Option<Arc<str>>, Box<str>), usize>,
+    /// What is not judged, each with the number of items before it.
+    said: Vec<(usize, Speaker, Cow<'d, str>)>,
+    /// Items that are of earlier calls: what a tool was asked, not what it gave.
+    calls: Vec<Range<usize>>,
 }
 
 impl<'d> Texts<'d> {
@@ -200,6 +206,88 @@ impl<'d> Texts<'d> {
         }
     }
 
+    /// Notes what somebody says who is trusted: no item, for nobody judges it.
+    pub fn said(&mut self, by: Speaker, text: &'d str) {
+        if !text.is_empty() {
+            self.said.push((self.found.len(), by, Cow::Borrowed(text)));
+        }
+    }
+
+    /// Notes that the items since `from` are of an earlier call, and every text of what it was asked.
+    pub fn call(&mut self, id: Option<&str>, input: Option<&'d Node>, from: usize) {
+        self.calls.push(from..self.found.len());
+        let (Some(id), Some(input)) = (id.map(Arc::from), input) else {
+            return;
+        };
+        let before = self.found.len();
+        let mut asked = Vec::new();
+        let written = input.as_str().and_then(|text| {
+            let bytes = Bytes::copy_from_slice(text.as_bytes());
+            Document::read(bytes, BODY_DEPTH).ok()
+        });
+        match &written {
+            Some(document) => {
+                let mut inner = Vec::new();
+                values(document.root(), &mut inner);
+                asked.extend(inner.into_iter().map(|text| Cow::Owned(text.to_owned())));
+            }
+            None => {
+                let mut inner = Vec::new();
+                values(input, &mut inner);
+                asked.extend(inner.into_iter().map(Cow::Borrowed));
+            }
+        }
+        let said = asked.into_iter().map(|text| {
+            let id = Arc::clone(&id);
+            (before, Speaker::Call { id }, text)
+        });
+        self.said.extend(said);
+    }
+
+    /// Who said what, in message order: what is trusted, what earlier calls were asked, and what tools gave back.
+    pub fn conversation(self) -> Vec<Said> {
+        let mut asked = vec![false; self.found.len()];
+        for range in self.calls {
+            let marks = asked.iter_mut().take(range.end).skip(range.start);
+            marks.for_each(|mark| *mark = true);
+        }
+        let mut said = self.said.into_iter().peekable();
+        let mut all = Vec::with_capacity(said.len() + self.found.len());
+        let due = |said: &mut std::iter::Peekable<_>, at: usize| {
+            let next = said.next_if(|(before, ..): &(usize, Speaker, Cow<'d, str>)| *before <= at);
+            next.map(|(_, by, text): (usize, Speaker, Cow<'d, str>)| Said {
+                by,
+                text: text.into(),
+            })
+        };
+        for (at, (found, asked)) in self.found.into_iter().zip(asked).enumerate() {
+            while let Some(said) = due(&mut said, at) {
+                all.push(said);
+            }
+            let whole = match found.slot {
+                _ if asked => continue,
+                Slot::Text(..) => true,
+                Slot::Keys(_) => false,
+                _ => continue,
+            };
+            if let Item::ToolOutput(output) = found.located.item {
+                let answers = output.call_id.is_some() || output.tool.is_some();
+                let at = (whole && answers).then(String::new);
+                let by = Speaker::Tool {
+                    tool: output.tool,
+                    call: output.call_id,
+                    at,
+                };
+                let text = output.text;
+                all.push(Said { by, text });
+            }
+        }
+        while let Some(said) = due(&mut said, usize::MAX) {
+            all.push(said);
+        }
+        all
+    }
+
     /// Adds a tool definition, an element of `list`: every key and string of it, a line each.
     pub fn definition(&mut self, list: &'d Node, index: usize, tool: ToolName, pointer: String) {
         let Some(node) = list.elements().get(index) else {
@@ -234,6 +322,20 @@ fn output(text: &str, pointer: String, span: Range<usize>, source: &Source) -> L
             call_id: source.call_id.clone(),
             text: text.into(),
         }),
+    }
+}
+
+/// Every string below a node that says something, itself included.
+fn values<'n>(node: &'n Node, out: &mut Vec<&'n str>) {
+    match &node.kind {
+        Kind::String(text) => out.extend(Some(&**text).filter(|text| !text.is_empty())),
+        Kind::Array(elements) => elements.iter().for_each(|element| values(element, out)),
+        Kind::Object(members) => {
+            for member in members {
+                values(&member.value, out);
+            }
+        }
+        Kind::Null | Kind::Bool(_) | Kind::Number => {}
     }
 }
 

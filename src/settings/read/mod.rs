@@ -249,6 +249,16 @@ fn limits(field: &Field<'_>) -> Option<Limits> {
         at_least_one(f).map(|count| Some((count, f.clone())))
     });
     let memory = fields.optional_or("memory", default.memory, positive_size);
+    let session = fields.optional_or(
+        "provenance_session",
+        default.provenance_session,
+        positive_size,
+    );
+    let sessions = fields.optional_or(
+        "provenance_sessions",
+        default.provenance_sessions,
+        at_least_one,
+    );
     let (request_body, response_body, memory) = (request_body?, response_body?, memory?);
     let connections = connections?;
     let connections_per_address = match of_one? {
@@ -280,6 +290,8 @@ fn limits(field: &Field<'_>) -> Option<Limits> {
         connections,
         connections_per_address,
         memory,
+        provenance_session: session?,
+        provenance_sessions: sessions?,
     })
 }
 

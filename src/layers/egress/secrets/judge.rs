@@ -7,76 +7,105 @@ use crate::item::{EgressTarget, Leg, RouteKind, ToolCall};
 use crate::layers::Context;
 use crate::layers::support::{Objections, finding};
 use crate::names::RuleId;
-use crate::policy::{Effect, Otherwise, Policy, Selector, ToolSecrets};
+use crate::policy::{Effect, Otherwise, Policy, PrivateRule, SecretsRule, Selector, ToolSecrets};
 use crate::source::Problem;
 use crate::store::Stores;
 use crate::verdict::{Finding, LayerId, Reason};
 
-/// The policy's rule, ready to run.
+/// The policy's rules, ready to run.
+#[derive(Default)]
 pub(in crate::layers::egress) struct Secrets {
-    id: RuleId,
+    scanned: Option<Scanned>,
+    private: Vec<PrivateRule>,
+}
+
+/// What is told from the text alone.
+struct Scanned {
+    rule: SecretsRule,
     scanner: Scanner,
+}
+
+/// A secret that was found: by which rule, and what becomes of the call.
+struct Found<'s> {
+    rule: &'s RuleId,
     otherwise: Otherwise,
-    reads: bool,
+    kind: Kind,
 }
 
 impl Secrets {
-    /// Nothing where the policy switches it off.
     pub(in crate::layers::egress) fn new(
         policy: &Policy,
         stores: &Stores,
         problems: &mut Vec<Problem>,
-    ) -> Option<Self> {
-        let rule = policy.secrets.as_ref()?;
+    ) -> Self {
         if !is_ready() {
             problems.push(Problem::new(
                 "the patterns of credentials cannot be compiled",
             ));
         }
-        Some(Self {
-            id: rule.id.clone(),
+        let scanned = policy.secrets.as_ref().map(|rule| Scanned {
+            rule: rule.clone(),
             scanner: Scanner {
                 classes: rule.classes.clone(),
                 register: Arc::clone(&stores.register),
             },
-            otherwise: rule.otherwise,
-            reads: rule.reads,
-        })
-    }
-
-    /// Whether a call is looked at, and what of it is not. What nobody described is a write.
-    fn applies<'c>(&self, context: &Context<'c>) -> Option<&'c [Selector]> {
-        let Some(rule) = context.rule else {
-            return Some(&[]);
-        };
-        match &rule.secrets {
-            ToolSecrets::Allow => None,
-            ToolSecrets::AllowAt(selectors) => Some(selectors),
-            ToolSecrets::Check => Some(&[]),
-            ToolSecrets::Usual => {
-                let leaves = rule.effect == Effect::Write
-                    || !rule.egress.is_empty()
-                    || context.exchange.kind == RouteKind::Http;
-                (leaves || self.reads).then_some(&[])
-            }
+        });
+        Self {
+            scanned,
+            private: policy.private.clone(),
         }
     }
 
     /// Every secret in the arguments.
-    fn each(&self, call: &ToolCall, context: &Context<'_>, tell: impl FnMut(&str, Kind)) {
-        if let Some(except) = self.applies(context) {
-            let private = self.private(call, context);
-            self.scanner
-                .value(&call.args.value, except, private.as_ref(), tell);
+    fn each<'s>(
+        &'s self,
+        call: &ToolCall,
+        context: &Context<'_>,
+        mut tell: impl FnMut(&str, Found<'s>),
+    ) {
+        let args = &call.args.value;
+        if let Some(Scanned { rule, scanner }) = &self.scanned
+            && let Some(except) = rule.applies(context)
+        {
+            scanner.value(args, except, None, |at, kind| {
+                let found = Found {
+                    rule: &rule.id,
+                    otherwise: rule.otherwise,
+                    kind,
+                };
+                tell(at, found);
+            });
         }
-    }
-
-    fn private(&self, _call: &ToolCall, _context: &Context<'_>) -> Option<PrivateValues> {
-        self.scanner
-            .classes
-            .contains(&Class::Private)
-            .then_some(None)
-            .flatten()
+        if let Some(Scanned { rule, scanner }) = &self.scanned
+            && rule.applies(context).is_some()
+            && let Some(headers) = &context.exchange.headers
+            && let Some((name, kind)) = scanner.headers(headers)
+        {
+            let found = Found {
+                rule: &rule.id,
+                otherwise: rule.otherwise,
+                kind,
+            };
+            tell(&format!("header {name}"), found);
+        }
+        let Some(evidence) = context.exchange.evidence.as_deref() else {
+            return;
+        };
+        for rule in self.private.iter().filter(|rule| !rule.lets(&call.tool)) {
+            let values = evidence.values_in(&rule.tool, &rule.fields);
+            let values = PrivateValues::new(values);
+            if values.is_none() {
+                continue;
+            }
+            Scanner::default().value(args, &[], values.as_ref(), |at, kind| {
+                let found = Found {
+                    rule: &rule.id,
+                    otherwise: rule.otherwise,
+                    kind,
+                };
+                tell(at, found);
+            });
+        }
     }
 
     /// Whether the call carries one.
@@ -96,8 +125,8 @@ impl Secrets {
         context: &Context<'_>,
         objections: &mut Objections,
     ) {
-        self.each(call, context, |at, kind| {
-            objections.add(self.otherwise, self.objection(Some(at.to_owned()), kind));
+        self.each(call, context, |at, found| {
+            objections.add(found.otherwise, objection(&found, Some(at.to_owned())));
         });
     }
 
@@ -107,16 +136,42 @@ impl Secrets {
         target: &EgressTarget,
         leg: Leg,
     ) -> Option<Finding> {
+        let Scanned { rule, scanner } = self.scanned.as_ref()?;
         let url = target.url.as_ref().filter(|_| leg == Leg::ToUpstream)?;
-        let kind = self.scanner.text(url, None)?;
-        Some(self.objection(None, kind))
-    }
-
-    fn objection(&self, at: Option<String>, kind: Kind) -> Finding {
-        let reason = match kind.class() {
-            Class::Private => Reason::PrivateValue,
-            _ => Reason::SecretDetected,
+        let found = Found {
+            rule: &rule.id,
+            otherwise: rule.otherwise,
+            kind: scanner.text(url, None)?,
         };
-        finding(LayerId::Egress, &self.id, reason, at, kind.as_str())
+        Some(objection(&found, None))
     }
+}
+
+impl SecretsRule {
+    /// Whether a call is looked at, and what of it is not. What nobody described is a write.
+    fn applies<'c>(&self, context: &Context<'c>) -> Option<&'c [Selector]> {
+        let Some(rule) = context.rule else {
+            return Some(&[]);
+        };
+        match &rule.secrets {
+            ToolSecrets::Allow => None,
+            ToolSecrets::AllowAt(selectors) => Some(selectors),
+            ToolSecrets::Check => Some(&[]),
+            ToolSecrets::Usual => {
+                let leaves = rule.effect == Effect::Write
+                    || !rule.egress.is_empty()
+                    || context.exchange.kind == RouteKind::Http;
+                (leaves || self.reads).then_some(&[])
+            }
+        }
+    }
+}
+
+/// Names the kind, never the value.
+fn objection(found: &Found<'_>, at: Option<String>) -> Finding {
+    let reason = match found.kind.class() {
+        Class::Private => Reason::PrivateValue,
+        _ => Reason::SecretDetected,
+    };
+    finding(LayerId::Egress, found.rule, reason, at, found.kind.as_str())
 }

@@ -16,11 +16,10 @@ pub enum Class {
 }
 
 impl Class {
-    /// Every class.
-    pub const ALL: [Self; 5] = [
+    /// Those that are told from the text alone.
+    pub const SCANNED: [Self; 4] = [
         Self::Credentials,
         Self::Registered,
-        Self::Private,
         Self::Cards,
         Self::CredentialFiles,
     ];

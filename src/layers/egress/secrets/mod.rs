@@ -202,7 +202,8 @@ impl Scanner {
 }
 
 /// Fields in which a client says who it is.
-const HOMES: [HeaderName; 5] = [
+const HOMES: [HeaderName; 6] = [
+    HeaderName::from_static("mcp-session-id"),
     header::AUTHORIZATION,
     header::PROXY_AUTHORIZATION,
     header::COOKIE,

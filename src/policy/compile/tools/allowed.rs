@@ -1,10 +1,12 @@
 //! What may vouch for a value: `allow` of rules.
 
-use super::Names;
-use crate::policy::{Allowed, List};
-use crate::source::Field;
+use super::{Names, all, id, otherwise, selectors};
+use crate::policy::compile::matcher::matcher;
+use crate::policy::{Allowed, ArgumentRule, List, Origin};
+use crate::provenance::{FieldPath, OutputRule};
+use crate::source::{Field, Fields};
 
-/// One entry: the name of a list, or `{lookup: NAME}`. `fault` says why a list cannot serve here.
+/// One entry: the name of a list, `{lookup: NAME}`, or `{from: ORIGIN}`. `fault` says why a list cannot serve here.
 pub(super) fn allowed(
     field: &Field<'_>,
     fault: impl FnOnce(&List) -> Option<(String, &'static str)>,
@@ -12,8 +14,116 @@ pub(super) fn allowed(
 ) -> Option<Allowed> {
     if field.is_map() {
         let mut fields = field.map()?;
-        let lookup = fields.required("lookup")?;
-        return names.lookup(&lookup).map(Allowed::Lookup);
+        return match fields.exactly_one(&["lookup", "from"])? {
+            ("lookup", lookup) => names.lookup(&lookup).map(Allowed::Lookup),
+            (_, from) => origin(&from, &mut fields).map(Allowed::From),
+        };
     }
     names.list(field, fault).map(Allowed::List)
+}
+
+#[derive(Clone, Copy)]
+enum Word {
+    User,
+    Operator,
+    ToolOutput,
+}
+
+fn origin(from: &Field<'_>, fields: &mut Fields<'_>) -> Option<Origin> {
+    match from.choice(&[
+        ("user", Word::User),
+        ("operator", Word::Operator),
+        ("tool_output", Word::ToolOutput),
+    ])? {
+        Word::User => {
+            let site = fields.optional_or("site", false, Field::bool)?;
+            Some(if site { Origin::UserSite } else { Origin::User })
+        }
+        Word::Operator => Some(Origin::Operator),
+        Word::ToolOutput => output(fields).map(Origin::ToolOutput),
+    }
+}
+
+fn output(fields: &mut Fields<'_>) -> Option<OutputRule> {
+    let tools = several(fields, "tools", matcher);
+    let paths = several(fields, "fields", field_path);
+    let asked = fields.optional_or("asked", false, Field::bool);
+    let beside = several(fields, "beside", |key| key.text().map(str::to_owned));
+    let like_user = fields.optional_or("like_user", false, Field::bool);
+    let site = fields.optional_or("site", false, |field| field.choice(&[("asked", true)]));
+    let free = fields.optional("free_text");
+    let free_text = match &free {
+        Some(field) => field.bool(),
+        None => Some(false),
+    };
+    let (tools, paths, free_text) = (tools?, paths?, free_text?);
+    if let Some(field) = free.filter(|_| free_text && !paths.is_empty()) {
+        field.error(
+            "`free_text: true` has no meaning beside `fields`: a field's value is whole",
+            "remove one of the two",
+        );
+        return None;
+    }
+    Some(OutputRule {
+        tools,
+        fields: paths,
+        asked: asked?,
+        free_text,
+        beside: beside?,
+        like_user: like_user?,
+        site: site?,
+    })
+}
+
+/// One or more; empty where the key is missing.
+fn several<T>(
+    fields: &mut Fields<'_>,
+    key: &'static str,
+    read: impl FnMut(&Field<'_>) -> Option<T>,
+) -> Option<Vec<T>> {
+    let Some(field) = fields.optional(key) else {
+        return Some(Vec::new());
+    };
+    let read: Vec<_> = field.one_or_more()?.iter().map(read).collect();
+    if read.is_empty() {
+        field.error(
+            format!("`{}` is empty, so nothing would be trusted", field.path()),
+            "name at least one, or remove the key for any",
+        );
+        return None;
+    }
+    read.into_iter().collect()
+}
+
+pub(super) fn field_path(field: &Field<'_>) -> Option<FieldPath> {
+    match FieldPath::parse(field.text()?) {
+        Ok(path) => Some(path),
+        Err(fault) => {
+            let help = "write a key such as `email`, or a path such as `/contacts/*/email`";
+            field.error(fault, help);
+            None
+        }
+    }
+}
+
+/// A rule for other arguments.
+pub(super) fn arguments(field: &Field<'_>, names: &Names<'_>) -> Option<ArgumentRule> {
+    let mut fields = field.map()?;
+    let at = selectors(&mut fields);
+    let no_list = |_: &List| {
+        Some((
+            "cannot serve here: lists hold hosts and recipients".to_owned(),
+            "write `{from: ...}` or `{lookup: NAME}`",
+        ))
+    };
+    let allow = fields
+        .required("allow")
+        .and_then(|field| all(&field, |entry| allowed(entry, no_list, names)));
+    let otherwise = otherwise(&mut fields);
+    Some(ArgumentRule {
+        id: id(field),
+        at: at?,
+        allow: allow?,
+        otherwise: otherwise?,
+    })
 }

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 pub(super) use egress::{egress_for_all, forward, rendered};
 pub(super) use recipients::undeclared;
-pub(super) use secrets::secrets;
+pub(super) use secrets::{private, secrets};
 
 use super::matcher::{Order, matcher};
 use crate::names::{ListName, LookupName, RouteName, RuleId};
@@ -124,6 +124,9 @@ fn tool_rule(field: &Field<'_>, names: &Names<'_>, order: &mut Order) -> Option<
     let recipients = section(&mut fields, "recipients", |rule| {
         recipients::recipients(rule, names)
     });
+    let arguments = section(&mut fields, "arguments", |rule| {
+        allowed::arguments(rule, names)
+    });
     let undeclared = match fields.optional("undeclared_recipients") {
         Some(field) => recipients::undeclared(&field).map(Some),
         None => Some(None),
@@ -144,6 +147,7 @@ fn tool_rule(field: &Field<'_>, names: &Names<'_>, order: &mut Order) -> Option<
         egress: egress?,
         secrets: secrets?,
         recipients: recipients?,
+        arguments: arguments?,
         undeclared_recipients: undeclared?,
         ownership: ownership?,
         scopes: Vec::new(),
@@ -167,6 +171,7 @@ fn deny_alone(rule: &Field<'_>, field: &Field<'_>) -> Option<bool> {
         "egress",
         "secrets",
         "recipients",
+        "arguments",
         "undeclared_recipients",
         "ownership",
         "ticket",

@@ -14,6 +14,7 @@ use crate::protocols::endpoint::{body, no_body};
 use crate::protocols::strict::list;
 use crate::protocols::texts::{Found, Source, Texts};
 use crate::protocols::{Malformed, Request, untrusted, wrapped};
+use crate::provenance::Said;
 use crate::settings::ModelRoute;
 use crate::wire::json::{Kind, Node};
 
@@ -63,11 +64,23 @@ pub(super) fn items(request: &Request, rules: &Rules) -> Result<Vec<Located>, Ma
         .collect())
 }
 
+/// Who said what in a request.
+pub(super) fn said(request: &Request, rules: &Rules) -> Result<Vec<Said>, Malformed> {
+    if endpoint(&request.parts)? == Endpoint::Models {
+        return Ok(Vec::new());
+    }
+    Ok(texts(body(request)?, &rules.route)?.conversation())
+}
+
 /// Every item with its node.
 pub(super) fn found<'d>(
     body: &'d Node,
     route: &'d ModelRoute,
 ) -> Result<Vec<Found<'d>>, Malformed> {
+    texts(body, route)?.finish("body_too_large")
+}
+
+fn texts<'d>(body: &'d Node, route: &'d ModelRoute) -> Result<Texts<'d>, Malformed> {
     let mut finder = Finder {
         route,
         texts: Texts::default(),
@@ -92,7 +105,7 @@ pub(super) fn found<'d>(
         let pointer = &mut "/documents".to_owned();
         (finder.texts).leaves(documents, pointer, &Source::default(), true);
     }
-    finder.texts.finish("body_too_large")
+    Ok(finder.texts)
 }
 
 struct Finder<'d> {
@@ -176,6 +189,7 @@ impl<'d> Finder<'d> {
             tool,
             call_id: id.map(Arc::from),
         };
+        let from = self.texts.len();
         let mut pointer = format!("{pointer}/{key}");
         match node {
             Some(node) if node.as_str().is_some() && key == "arguments" => {
@@ -185,6 +199,7 @@ impl<'d> Finder<'d> {
             Some(node) => self.texts.leaves(node, &mut pointer, &source, true),
             None => {}
         }
+        self.texts.call(id, node, from);
         Ok(())
     }
 
