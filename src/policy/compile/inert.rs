@@ -34,7 +34,7 @@ pub(super) fn warn(root: &Field<'_>, policy: &Policy) {
     }
 }
 
-const SECTIONS: [(&str, LayerId); 7] = [
+const SECTIONS: [(&str, LayerId); 8] = [
     ("deny", LayerId::Catalog),
     ("egress", LayerId::Egress),
     ("secrets", LayerId::Egress),
