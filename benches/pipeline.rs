@@ -16,7 +16,7 @@ use criterion::{Criterion, Throughput};
 use holdpoint::guard::{Guard, Parts};
 use holdpoint::item::{Exchange, Item, Leg, Located, Place, RouteKind, ToolOutput};
 use holdpoint::layers::egress::{Class, Register, Registered, Scanner};
-use holdpoint::layers::{Context, LAYERS, Layer};
+use holdpoint::layers::{Context, LAYERS, Layer, Memo};
 use holdpoint::policy::{self, Policy};
 use holdpoint::principal::{Principal, Session};
 use holdpoint::protocols::openai_chat::OpenAiChat;
@@ -255,10 +255,12 @@ fn scans(criterion: &mut Criterion, runtime: &Runtime, stores: &Stores) -> Resul
                 }),
             };
             let exchange = exchange(Leg::ToUpstream, Vec::new());
+            let memo = Memo::default();
             let context = Context {
                 exchange: &exchange,
                 rule: None,
                 executes_here: false,
+                memo: &memo,
             };
             runtime.block_on(layer.judge(&item, &context))?;
             group.bench_function(format!("{}, {name}", text.name()), |bencher| {

@@ -12,6 +12,7 @@ pub mod coverage;
 pub mod demo;
 pub mod doctor;
 pub mod eval;
+pub mod forward;
 pub mod guard;
 pub mod item;
 pub mod layers;

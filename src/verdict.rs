@@ -111,14 +111,17 @@ pub enum Reason {
     PrivateValue,
     /// More was sent to a host than the budget of the session allows.
     BudgetExceeded,
+    /// A name leads to an address that the policy does not allow, such as a private one.
+    AddressNotAllowed,
+    /// A tunnel does not begin with TLS for the name that it was asked for.
+    TunnelRefused,
     /// A recipient is on no list that the rule allows.
     RecipientNotAllowed,
     /// A recipient could not be read unambiguously.
     RecipientUnreadable,
-    /// The resource belongs to somebody else.
+    /// The resource is not the principal's: it belongs to somebody else, or does not exist. One reason for both, so that nobody
+    /// learns from a refusal what exists; the finding's detail tells them apart for the operator.
     NotOwner,
-    /// The resource does not exist, or the look-up gave no owner.
-    ResourceUnknown,
     /// A condition of the rule does not hold.
     ConditionFailed,
     /// The principal lacks a scope.
@@ -155,7 +158,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::ToolDenied,
         Self::ProviderToolUnlisted,
         Self::InjectionDetected,
@@ -164,10 +167,11 @@ impl Reason {
         Self::SecretDetected,
         Self::PrivateValue,
         Self::BudgetExceeded,
+        Self::AddressNotAllowed,
+        Self::TunnelRefused,
         Self::RecipientNotAllowed,
         Self::RecipientUnreadable,
         Self::NotOwner,
-        Self::ResourceUnknown,
         Self::ConditionFailed,
         Self::ScopeMissing,
         Self::DefinitionChanged,
@@ -197,10 +201,11 @@ impl Reason {
             Self::SecretDetected => "secret_detected",
             Self::PrivateValue => "private_value",
             Self::BudgetExceeded => "budget_exceeded",
+            Self::AddressNotAllowed => "address_not_allowed",
+            Self::TunnelRefused => "tunnel_refused",
             Self::RecipientNotAllowed => "recipient_not_allowed",
             Self::RecipientUnreadable => "recipient_unreadable",
             Self::NotOwner => "not_owner",
-            Self::ResourceUnknown => "resource_unknown",
             Self::ConditionFailed => "condition_failed",
             Self::ScopeMissing => "scope_missing",
             Self::DefinitionChanged => "definition_changed",
@@ -247,6 +252,12 @@ impl Reason {
             Self::BudgetExceeded => {
                 "This session has sent as much to this host as the policy allows for now. Send less, or later."
             }
+            Self::AddressNotAllowed => {
+                "The host has an address that agents may not reach, such as one of a private network, so none of its addresses is used. Retrying does not help."
+            }
+            Self::TunnelRefused => {
+                "A tunnel must begin with TLS that names the host it was asked for. Use TLS with that server name."
+            }
             Self::RecipientNotAllowed => {
                 "A recipient, or a way of sharing, is not on the allowlist. Retrying does not help; an operator can allow it in the policy."
             }
@@ -256,7 +267,6 @@ impl Reason {
             Self::NotOwner => {
                 "The resource does not belong to the signed-in user. Retrying does not help."
             }
-            Self::ResourceUnknown => "The resource was not found. Check the id.",
             Self::ConditionFailed => {
                 "The arguments are outside what the policy allows for this tool. Retrying the same call does not help."
             }

@@ -146,7 +146,7 @@ const AGAINST: &[(&str, &str, &str, &[&str])] = &[
     ("p.yaml", "id = :order_id", "id = :order", &["p.yaml:10", "asks for `:order`, which is not bound here"]),
     ("p.yaml", "id = :order_id", "id = 1", &["does not ask for `:order_id`"]),
     ("p.yaml", "FROM orders", "FROM order_list", &["p.yaml:6", "cannot run", "order_list"]),
-    ("p.yaml", "SELECT user_subject FROM", "DELETE FROM", &["p.yaml:6", "cannot run"]),
+    ("p.yaml", "SELECT user_subject AS owner, id AS order_id FROM", "DELETE FROM", &["p.yaml:6", "cannot run"]),
     ("p.yaml", "subject = :principal", "subject = :user", &["p.yaml:13", "knows `:principal` and `:tenant` only"]),
     ("p.yaml", "store: commerce, sql: \"SELECT user", "store: comerce, sql: \"SELECT user", &["the config has no store `comerce`", "did you mean `commerce`?"]),
     ("p.yaml", "{route: shop}", "{route: shp}", &["the config has no route `shp`", "did you mean `shop`?"]),
@@ -230,19 +230,20 @@ fn a_denial_that_can_never_match_is_refused() {
     let said = check(&folder);
     assert_eq!(said.code, 0, "{}", said.err);
 
-    let folder = tools_only("");
-    folder.replace(
-        "p.yaml",
-        "tools:\n",
-        "provider_tools: [{type: web_search}]\ntools:\n",
-    );
-    let said = check(&folder);
-    assert_eq!(said.code, 2, "{}", said.out);
-    assert!(
-        said.err.contains("no route of the config leads to a model"),
-        "{}",
-        said.err
-    );
+    for section in [
+        "provider_tools: [{type: web_search}]",
+        "rendered: {images: [], links: []}",
+    ] {
+        let folder = tools_only("");
+        folder.replace("p.yaml", "tools:\n", &format!("{section}\ntools:\n"));
+        let said = check(&folder);
+        assert_eq!(said.code, 2, "{}", said.out);
+        assert!(
+            said.err.contains("no route of the config leads to a model"),
+            "{}",
+            said.err
+        );
+    }
 }
 
 #[test]
@@ -402,7 +403,7 @@ name: desk
 layers: {catalog: off, identity: off, egress: enforce, recipients: enforce, ownership: enforce, injection: off, tickets: enforce}
 lists: {hosts: {hosts: [shop.example]}}
 lookups:
-  owner: {store: commerce, sql: "SELECT user_subject FROM orders WHERE id = :order_id"}
+  owner: {store: commerce, sql: "SELECT user_subject AS owner, id AS order_id FROM orders WHERE id = :order_id"}
   own: {store: commerce, sql: "SELECT email FROM users WHERE subject = :principal"}
 egress: {allow: [hosts]}
 tools:

@@ -74,7 +74,9 @@ fn the_shipped_example_loads() {
     let settings: Settings = checked.settings;
     assert_eq!(settings.listen.approvers.unwrap().port(), 8081);
     assert_eq!(settings.approvers[0].roles, ["oncall"]);
-    let SqlStore::Sqlite(path) = &settings.stores["commerce"];
+    let SqlStore::Sqlite(path) = &settings.stores["commerce"] else {
+        panic!("a file")
+    };
     assert!(path.ends_with("policies/commerce.db"));
 }
 
@@ -222,7 +224,7 @@ const MORE: Faults = &[
     ("key_env: KEY_ONE", "key_env: KEY_ONE}, {subject: bob, key_env: KEY_ONE", 5, "{subject: bob", &["same key"]),
     ("key_env: KEY_ONE", "key: abc", 5, "key", &["did you mean `key_env`?"]),
     ("tickets: {store: t.db}\n", "", 5, "[", &["no ticket store"]),
-    ("sqlite: c.db", "postgres: c", 7, "postgres", &["unknown key `postgres`"]),
+    ("sqlite: c.db", "oracle: c", 7, "oracle", &["unknown key `oracle`"]),
 ];
 
 const FULL: &str = "principal: {fixed: {subject: bot}}

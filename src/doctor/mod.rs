@@ -121,7 +121,7 @@ fn matrix(settings: &Settings, policy: &Policy, report: &mut Report) {
     };
     for cell in cells {
         let looks = match cell.fate {
-            Fate::Judged(kind) => coverage::looks(policy, kind),
+            Fate::Judged(kind) => coverage::looks(policy, cell.kind, kind),
             Fate::Passed(_) | Fate::Refused(_) => Vec::new(),
         };
         let row = Row { cell, looks };

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode, header, response};
 
+use super::redirect::{self, Redirect, redirect};
 use super::refuse::{self, Refused};
 use super::relay::Relay;
 use super::stream::{self, Driver, Events};
 use super::transit::Transit;
 use super::{Body, full, headers};
 use crate::guard::Receipt;
-use crate::item::RouteKind;
+use crate::item::{EgressTarget, Item, Leg, Located, Place, RouteKind};
 use crate::metrics::UpstreamFault;
 use crate::protocols::{Framing, Request};
 use crate::wire::body::{self, BodyError, Encodings, Pace};
@@ -26,6 +27,8 @@ pub(super) struct Incoming {
     encodings: Encodings,
     driver: Driver,
     bodiless: bool,
+    /// Where it sends the agent, past the proxy.
+    elsewhere: Option<EgressTarget>,
 }
 
 /// Why no answer can be given.
@@ -66,6 +69,7 @@ impl Incoming {
         let encodings =
             Encodings::of(&head.headers).map_err(|error| stream::unread(transit, &error))?;
         let driver = driver(transit, request, &head)?;
+        let elsewhere = elsewhere(transit, request, &head)?;
         // RFC 9112 section 6.3.
         let bodiless = request.parts.method == Method::HEAD
             || matches!(
@@ -79,11 +83,34 @@ impl Incoming {
             encodings,
             driver,
             bodiless,
+            elsewhere,
         })
     }
 
+    /// Has the place judged that the agent is sent to.
+    async fn allowed(&mut self) -> Result<(), Refused> {
+        let Some(target) = self.elsewhere.take() else {
+            return Ok(());
+        };
+        let located = Located {
+            place: Place {
+                pointer: "location".to_owned(),
+                span: None,
+            },
+            item: Item::Egress(target),
+        };
+        let judged = self.transit.judge(Leg::ToAgent, vec![located], &[]).await;
+        let judged = judged.map_err(|undecided| refuse::undecided_response(&undecided))?;
+        let ruling = judged.decision.rulings.first().ok_or(&refuse::INTERNAL)?;
+        match ruling.verdict.finding() {
+            None => Ok(()),
+            Some(finding) => Err(redirect::refusal(finding)),
+        }
+    }
+
     /// The answer: at once where it comes in events, else when it is whole and judged.
-    pub(super) async fn answer(self) -> Result<Response<Body>, Refused> {
+    pub(super) async fn answer(mut self) -> Result<Response<Body>, Refused> {
+        self.allowed().await?;
         if self.driver.framing() == Framing::Events && !self.bodiless {
             let mut headers = headers::returning(&self.head.headers, false);
             headers::unbuffered(&mut headers);
@@ -96,7 +123,8 @@ impl Incoming {
 
     /// The answer, whole and judged. Where a protocol has messages on the way to it these go to `relay` as they come: a server
     /// may wait for what its client says to them.
-    pub(super) async fn relayed(self, relay: &mut Relay) -> Result<Response<Bytes>, Failure> {
+    pub(super) async fn relayed(mut self, relay: &mut Relay) -> Result<Response<Bytes>, Failure> {
+        self.allowed().await?;
         if self.bodiless || self.driver.is_answered().is_none() {
             return self.whole().await;
         }
@@ -129,7 +157,8 @@ impl Incoming {
     }
 
     /// The answer, whole and judged.
-    async fn whole(self) -> Result<Response<Bytes>, Failure> {
+    async fn whole(mut self) -> Result<Response<Bytes>, Failure> {
+        self.allowed().await?;
         let Self {
             transit,
             head,
@@ -137,6 +166,7 @@ impl Incoming {
             encodings,
             driver,
             bodiless,
+            elsewhere: _,
         } = self;
         if bodiless {
             let headers = headers::returning(&head.headers, true);
@@ -187,6 +217,35 @@ fn driver(
         reader,
         head.status.is_success(),
     ))
+}
+
+/// A redirect of a tool's backend with a host of its own: agents follow it by themselves.
+fn elsewhere(
+    transit: &Transit,
+    request: &Request,
+    head: &response::Parts,
+) -> Result<Option<EgressTarget>, Refused> {
+    if transit.kind() != RouteKind::Http {
+        return Ok(None);
+    }
+    let upstream = &transit.entry.route.upstream;
+    let base = transit.settings.upstreams.get(upstream);
+    let base = base.map(|upstream| upstream.url.to_string());
+    let method = request.parts.method.as_str();
+    match redirect(
+        head.status,
+        &head.headers,
+        &base.unwrap_or_default(),
+        method,
+    ) {
+        // A path leads the agent back to the proxy.
+        Redirect::None | Redirect::Here(_) => Ok(None),
+        Redirect::Elsewhere(target) => Ok(Some(target)),
+        Redirect::Ambiguous => {
+            transit.fault(UpstreamFault::Unreadable, &"a redirect to two places");
+            Err(refuse::RESPONSE_UNREADABLE.refusal())
+        }
+    }
 }
 
 fn with_head<B>(status: StatusCode, headers: http::HeaderMap, body: B) -> Response<B> {

@@ -35,7 +35,7 @@ const STREAM_WINDOW: u32 = 256 << 10;
 /// Of all answers on one connection: so many that slow agents never hold up the others.
 const CONNECTION_WINDOW: u32 = 1 << 30;
 
-type Connector = Bounded<HttpsConnector<HttpConnector>>;
+pub(super) type Connector = Bounded<HttpsConnector<HttpConnector>>;
 
 /// Sends to the upstreams of the settings.
 #[derive(Clone)]
@@ -45,13 +45,13 @@ pub struct HttpUpstream {
 }
 
 /// One upstream, with connections that no other upstream uses: another may send another credential to the same place.
-struct Peer {
-    client: Client<Connector, Full<Bytes>>,
+pub(super) struct Peer {
+    pub(super) client: Client<Connector, Full<Bytes>>,
     connector: Connector,
-    base: Base,
+    pub(super) base: Base,
 }
 
-struct Base {
+pub(super) struct Base {
     scheme: Scheme,
     authority: Authority,
     /// Without trailing slash.
@@ -89,6 +89,10 @@ impl HttpUpstream {
 }
 
 impl HttpUpstream {
+    pub(super) fn peer(&self, name: &UpstreamName) -> Option<&Peer> {
+        self.peers.get(name)
+    }
+
     /// Tries a connection, with TLS where the URL says so, and closes it: nothing is sent.
     ///
     /// # Errors
@@ -151,7 +155,7 @@ impl Base {
         })
     }
 
-    fn join(&self, below: &Uri) -> Option<Uri> {
+    pub(super) fn join(&self, below: &Uri) -> Option<Uri> {
         let rest = below.path_and_query().map_or("/", PathAndQuery::as_str);
         // The route's prefix itself is the base itself: `/mcp` and `/mcp/` may be two resources, and only one of them is there.
         let (path, rest) = match rest.strip_prefix('/') {
@@ -199,7 +203,7 @@ impl Upstream for HttpUpstream {
 }
 
 /// The error and what caused it, one line.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
@@ -242,7 +246,7 @@ fn connector(
 
 /// Bounds the whole of connecting: name look-up, TCP and TLS.
 #[derive(Clone)]
-struct Bounded<C> {
+pub(super) struct Bounded<C> {
     inner: C,
     limit: Duration,
 }

@@ -41,11 +41,11 @@ use crate::wire::json::{BODY_DEPTH, Document};
 use crate::wire::media::{Media, media};
 use crate::wire::offload::offload;
 
-const POLICY: HeaderName = HeaderName::from_static("holdpoint-policy");
+pub(crate) const POLICY: HeaderName = HeaderName::from_static("holdpoint-policy");
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// Characters of the policy's hash that a response shows.
-const HASH_PREFIX: usize = 12;
+pub(crate) const HASH_PREFIX: usize = 12;
 /// How long the rest of a refused request is read, so that its sender gets to read the answer.
 const LINGER: Duration = Duration::from_secs(2);
 /// Bytes of a request's body that must come in each `timeouts.request_idle`: one that only drips holds its place for nothing.
@@ -86,7 +86,10 @@ impl<U: Upstream> Gate<U> {
         let guard = self.setup.guard.load_full();
         let routed = self.routes.find(&parts.uri);
         let entry = routed.as_ref().ok().map(|(entry, _)| Arc::clone(entry));
-        let mut passage = Passage::begin(&self.setup.metrics, entry.as_ref());
+        let named = entry
+            .as_ref()
+            .map(|entry| (entry.route.name.clone(), entry.protocol.name()));
+        let mut passage = Passage::begin(&self.setup.metrics, named);
         let mut address = None;
         let answered = match routed {
             Err(code) => Err(code.refusal()),
@@ -348,7 +351,7 @@ async fn judge(transit: &Transit, request: &Request) -> Result<Decision, Refused
 
 /// Whether the client wants to leave HTTP for WebSocket, whose frames no adapter reads. Any other upgrade is an offer that a
 /// server may pass over (RFC 9110 section 7.8).
-fn asks_for_websocket(headers: &HeaderMap) -> bool {
+pub(crate) fn asks_for_websocket(headers: &HeaderMap) -> bool {
     let offers = headers.get_all(header::UPGRADE).iter();
     offers
         .flat_map(|value| value.as_bytes().split(|b| *b == b','))
@@ -361,7 +364,7 @@ fn same(a: &Bytes, b: &Bytes) -> bool {
 }
 
 /// A refusal, with the headers that every client goes by.
-fn refused(mut response: Response<Bytes>, refusal: &Refusal) -> Response<Body> {
+pub(crate) fn refused(mut response: Response<Bytes>, refusal: &Refusal) -> Response<Body> {
     let headers = response.headers_mut();
     headers.insert(SHOULD_RETRY, should_retry(refusal));
     match refusal.status {
@@ -370,6 +373,11 @@ fn refused(mut response: Response<Bytes>, refusal: &Refusal) -> Response<Body> {
         }
         StatusCode::UNAUTHORIZED => {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
+            // What a proxy's clients know how to answer.
+            let basic = HeaderValue::from_static("Basic realm=\"holdpoint\"");
+            headers.insert(header::PROXY_AUTHENTICATE, basic);
         }
         StatusCode::UPGRADE_REQUIRED => {
             headers.insert(header::UPGRADE, HeaderValue::from_static("HTTP/1.1"));

@@ -14,7 +14,7 @@ use crate::settings::{Principals, SessionSource};
 const LONGEST_SESSION: usize = 256;
 
 /// The session of a request.
-pub(super) fn identify(
+pub(crate) fn identify(
     headers: &HeaderMap,
     principals: &Principals,
     session: &SessionSource,

@@ -2,16 +2,18 @@
 //!
 //! Requests come as HTTP says, also in process: with exactly one `host` header, or as HTTP/2 with an authority.
 
-mod admission;
+pub(crate) mod admission;
 mod answer;
 mod claims;
 mod client;
-mod gate;
-mod headers;
-mod identify;
+pub(crate) mod gate;
+pub(crate) mod headers;
+pub(crate) mod identify;
 mod keep_alive;
-mod passage;
+pub(crate) mod passage;
+mod read;
 mod redeem;
+pub(crate) mod redirect;
 pub mod refuse;
 mod relay;
 mod route;
@@ -35,6 +37,7 @@ use gate::Gate;
 pub(crate) use gate::read;
 use headers::Forwarding;
 use http_body_util::{BodyExt, Full};
+pub use read::{Readers, readers};
 use route::Routes;
 use sessions::Sessions;
 use tokio::sync::Semaphore;
@@ -141,7 +144,7 @@ pub fn error_codes() -> impl Iterator<Item = &'static str> {
 }
 
 /// Unique to this process: a `Via` that names it is a loop.
-fn pseudonym() -> String {
+pub(crate) fn pseudonym() -> String {
     let id = uuid::Uuid::now_v7().simple().to_string();
     let tail = id.get(id.len() - 12..).unwrap_or(&id);
     format!("holdpoint-{tail}")

@@ -67,6 +67,10 @@ codes! {
         "The request has passed this proxy before. Check that no upstream URL leads back to it.";
     CREDENTIAL_UNKNOWN = "credential_unknown" UNAUTHORIZED false
         "The API key is missing or unknown. Send a key that the config maps to a principal.";
+    PROXY_CREDENTIAL_UNKNOWN = "proxy_credential_unknown" PROXY_AUTHENTICATION_REQUIRED false
+        "The forward proxy needs an API key that the config maps to a principal: send it in Proxy-Authorization.";
+    PROXY_FORM_INVALID = "proxy_form_invalid" BAD_REQUEST false
+        "Ask the forward proxy as a proxy: `CONNECT host:port`, or a whole `http://` URL, without user info.";
     SESSION_INVALID = "session_invalid" BAD_REQUEST false
         "The session header must be there once at most, with 1 to 256 visible ASCII characters.";
     SESSION_UNKNOWN = "session_unknown" NOT_FOUND false
@@ -107,6 +111,10 @@ codes! {
         "Too many requests at once. Try again in a moment.";
     NOT_RECORDED = "not_recorded" SERVICE_UNAVAILABLE true
         "The decision could not be recorded, so nothing was sent. Try again later.";
+    NAME_UNRESOLVED = "name_unresolved" BAD_GATEWAY true
+        "The host's name has no address right now; nothing was sent.";
+    TUNNEL_STALLED = "tunnel_stalled" REQUEST_TIMEOUT false
+        "The tunnel did not begin with a whole TLS hello in time, so it was closed.";
     UPSTREAM_UNREACHABLE = "upstream_unreachable" BAD_GATEWAY true
         "The upstream cannot be reached; nothing was sent. Check its URL in the config and that it runs.";
     UPSTREAM_TIMEOUT = "upstream_timeout" GATEWAY_TIMEOUT false
@@ -205,13 +213,13 @@ pub(super) fn request_json(error: &JsonError) -> Refused {
 }
 
 /// A decision about a request that could not be made or recorded.
-pub(super) fn undecided_request(undecided: &Undecided) -> Refused {
+pub(crate) fn undecided_request(undecided: &Undecided) -> Refused {
     tracing::error!(layer = undecided.layer.as_str(), cause = %undecided.cause, "a request was refused undecided");
     NOT_RECORDED.refusal()
 }
 
 /// The same about an answer: the upstream has acted already.
-pub(super) fn undecided_response(undecided: &Undecided) -> Refused {
+pub(crate) fn undecided_response(undecided: &Undecided) -> Refused {
     tracing::error!(layer = undecided.layer.as_str(), cause = %undecided.cause, "an answer was withheld undecided");
     RESPONSE_NOT_RECORDED.refusal()
 }

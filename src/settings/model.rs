@@ -12,11 +12,15 @@ use crate::item::RouteKind;
 use crate::layers::egress::Registered;
 use crate::names::{RouteName, SessionKey, StoreName, ToolName, UpstreamName};
 use crate::principal::Principal;
+use crate::store::sql::ServerTls;
+
+/// What metrics, logs and decisions call the forward listener, as a route and as the upstream behind it.
+pub const FORWARD: &str = "forward";
 
 /// Everything `serve` needs besides the policy.
 #[derive(Debug)]
 pub struct Settings {
-    /// The three listeners.
+    /// The listeners.
     pub listen: Listen,
     /// The policy file, resolved against the config file's folder.
     pub policy: PathBuf,
@@ -51,6 +55,8 @@ pub struct Listen {
     pub approvers: Option<SocketAddr>,
     /// Operations: health and metrics.
     pub operations: SocketAddr,
+    /// Agents: the forward proxy, plain HTTP/1.1. `None`: there is none.
+    pub forward: Option<SocketAddr>,
     /// Names that an agent's `Host` may have, in lower case; IP addresses are always taken. `None`: `localhost` alone where
     /// the agents' address is a loopback one, else any.
     pub hosts: Option<Vec<String>>,
@@ -64,12 +70,13 @@ pub struct Listen {
 }
 
 impl Listen {
-    /// Plain HTTP/1.1 at `agents`, with the default hosts, and no approvers.
+    /// Plain HTTP/1.1 at `agents`, with the default hosts, no approvers and no forward proxy.
     pub const fn plain(agents: SocketAddr, operations: SocketAddr) -> Self {
         Self {
             agents,
             approvers: None,
             operations,
+            forward: None,
             hosts: None,
             origins: None,
             tls: None,
@@ -317,6 +324,19 @@ impl BodyKind {
 pub enum SqlStore {
     /// An SQLite file.
     Sqlite(PathBuf),
+    /// A PostgreSQL server.
+    Postgres(SqlServer),
+    /// A MySQL or MariaDB server.
+    MySql(SqlServer),
+}
+
+/// A database behind a network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SqlServer {
+    /// Its URL with user and password, read from the environment.
+    pub url: Secret,
+    /// How the connection is kept private.
+    pub tls: ServerTls,
 }
 
 /// The ticket store.

@@ -98,7 +98,7 @@ async fn the_layers_named_for_a_kind_are_those_that_judge_it() {
         (ItemKind::ToolOutput, vec![output]),
         (ItemKind::ProviderTool, vec![provider]),
     ] {
-        let said = looks(&policy, kind);
+        let said = looks(&policy, RouteKind::Http, kind);
         let named: BTreeSet<_> = said.iter().map(|look| look.layer).collect();
         assert_eq!(asked(&policy, items).await, named, "{kind:?}");
         assert!(!named.is_empty());
@@ -107,6 +107,6 @@ async fn the_layers_named_for_a_kind_are_those_that_judge_it() {
         }
     }
     // What holds for every item is asked about one that no rule names.
-    let everywhere = looks(&policy, ItemKind::ToolCall);
+    let everywhere = looks(&policy, RouteKind::Http, ItemKind::ToolCall);
     assert!(everywhere.iter().all(|look| look.some));
 }

@@ -9,4 +9,6 @@ mod hostile;
 #[cfg(test)]
 mod refund;
 #[cfg(test)]
+mod retail;
+#[cfg(test)]
 mod support;

@@ -52,10 +52,7 @@ pub fn tool(id: &str, matcher: ToolMatcher) -> ToolRule {
 }
 
 pub fn lookup(sql: &str) -> Lookup {
-    Lookup {
-        store: "shop".into(),
-        sql: sql.to_owned(),
-    }
+    Lookup::sql("shop", sql)
 }
 
 pub fn hosts(hosts: &[&str], suffixes: &[&str]) -> List {

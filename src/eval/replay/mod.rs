@@ -26,7 +26,7 @@ use crate::clock::SystemClock;
 use crate::guard::{Guard, Observer, Parts, Venues};
 use crate::metrics::Metrics;
 use crate::names::{RouteName, UpstreamName};
-use crate::policy::ExecutesAt;
+use crate::policy::{ExecutesAt, Lookup};
 use crate::proxy::{self, ProxyService, Setup};
 use crate::settings::{
     HttpTool, Limits, Listen, ModelRoute, Principals, Route, RouteProtocol, SessionSource,
@@ -234,7 +234,11 @@ impl Replayer {
         let lookups = self.suite.policy.lookups.values();
         let stores = Stores {
             sql: lookups
-                .map(|lookup| (lookup.store.clone(), Arc::clone(&world)))
+                .filter_map(|lookup| match lookup {
+                    Lookup::Sql(lookup) => Some((lookup.store.clone(), Arc::clone(&world))),
+                    // A suite has no backend to ask: the layer says so where it is on.
+                    Lookup::Http(_) => None,
+                })
                 .collect(),
             tickets,
             ..Stores::default()

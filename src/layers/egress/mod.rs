@@ -148,8 +148,7 @@ impl Egress {
             (RouteKind::Forward, None, _) | (_, _, None) => return Verdict::Allow,
             (_, _, Some(default)) => (&default.id, build::target(&default.matcher, target, false)),
         };
-        let leg = context.exchange.leg;
-        let secret = || self.secrets.target(target, leg);
+        let secret = || self.secrets.target(target, context.exchange);
         match judged {
             Ok(()) => secret().map_or(Verdict::Allow, Verdict::Deny),
             Err(denied) => Verdict::Deny(objection(id, None, denied)),
@@ -247,7 +246,8 @@ impl Ready {
             Host::Domain(name) => is_public_name(name),
             Host::Ip(_) => false,
         };
-        (public && self.matcher.has_scheme(url.target.scheme)).then_some(url)
+        let whole = !url.is_cut();
+        (public && whole && self.matcher.has_scheme(url.target.scheme)).then_some(url)
     }
 
     /// What nothing vouches for is objected to as the rule says.

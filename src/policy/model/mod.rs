@@ -4,6 +4,7 @@ mod allowed;
 mod conditions;
 mod egress;
 mod injection;
+mod lookup;
 mod ownership;
 mod recipients;
 mod secrets;
@@ -19,7 +20,8 @@ pub use allowed::{Allowed, ArgumentRule, Origin, lists, lookups, origins};
 pub use conditions::Condition;
 pub use egress::{EgressRule, ForwardRule, Reach, RenderedRule};
 pub use injection::{InjectionPolicy, Thresholds};
-pub use ownership::OwnershipRule;
+pub use lookup::{HttpLookup, Lookup, SqlLookup};
+pub use ownership::{Owners, OwnershipRule};
 pub use recipients::{Permit, Plus, RecipientKind, RecipientRule, Undeclared};
 pub use secrets::{PrivateRule, SecretsRule, ToolSecrets};
 pub use ticket::{Gate, TicketRule};
@@ -27,7 +29,7 @@ pub use ticket::{Gate, TicketRule};
 use super::selector::Selector;
 use crate::layers::egress::{Entry, Location};
 pub use crate::layers::recipients::Region;
-use crate::names::{ListName, LookupName, RouteName, RuleId, StoreName, ToolName};
+use crate::names::{ListName, LookupName, RouteName, RuleId, ToolName};
 use crate::verdict::{LayerId, Mode};
 
 /// SHA-256 of the policy file, lower-case hex. Every decision carries it.
@@ -160,15 +162,6 @@ impl List {
             into.extend(from.iter().cloned());
         }
     }
-}
-
-/// A read-only SQL query with bound parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lookup {
-    /// Which database.
-    pub store: StoreName,
-    /// One SELECT; parameters `:principal`, `:tenant` and those that rules bind with `as`.
-    pub sql: String,
 }
 
 /// Which tools a rule is for.

@@ -3,6 +3,7 @@
 mod allowed;
 mod egress;
 mod injection;
+mod lookups;
 mod ownership;
 mod recipients;
 mod secrets;
@@ -26,7 +27,7 @@ pub fn schema() -> Value {
             "name": described(text(), "For people"),
             "layers": layers(),
             "lists": named(&list(), "Named allowlists"),
-            "lookups": named(&lookup(), "Named read-only questions to a database"),
+            "lookups": named(&lookups::lookup(), "Named questions to a database or a backend that change nothing"),
             "undeclared_recipients": recipients::undeclared(),
             "egress": egress::rule(false),
             "forward": egress::forward(),
@@ -118,14 +119,8 @@ fn list() -> Value {
     list
 }
 
-fn lookup() -> Value {
-    object(
-        &["store", "sql"],
-        &json!({
-            "store": described(name(), "A store of the config"),
-            "sql": described(text(), "One SELECT; :principal, :tenant and what `as` binds")
-        }),
-    )
+fn parameter() -> Value {
+    json!({"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"})
 }
 
 fn selector() -> Value {

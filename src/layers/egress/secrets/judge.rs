@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use http::HeaderMap;
+
 use super::{Class, Kind, PrivateValues, Scanner, is_ready};
-use crate::item::{EgressTarget, Leg, RouteKind, ToolCall};
+use crate::item::{EgressTarget, Exchange, Leg, RouteKind, ToolCall};
 use crate::layers::Context;
 use crate::layers::support::{Objections, finding};
 use crate::names::RuleId;
@@ -68,25 +70,15 @@ impl Secrets {
             && let Some(except) = rule.applies(context)
         {
             scanner.value(args, except, None, |at, kind| {
-                let found = Found {
-                    rule: &rule.id,
-                    otherwise: rule.otherwise,
-                    kind,
-                };
-                tell(at, found);
+                tell(at, Found::by(rule, kind));
             });
         }
         if let Some(Scanned { rule, scanner }) = &self.scanned
             && rule.applies(context).is_some()
             && let Some(headers) = &context.exchange.headers
-            && let Some((name, kind)) = scanner.headers(headers)
+            && let Some((at, found)) = in_headers(rule, scanner, headers)
         {
-            let found = Found {
-                rule: &rule.id,
-                otherwise: rule.otherwise,
-                kind,
-            };
-            tell(&format!("header {name}"), found);
+            tell(&at, found);
         }
         let Some(evidence) = context.exchange.evidence.as_deref() else {
             return;
@@ -130,20 +122,45 @@ impl Secrets {
         });
     }
 
-    /// A destination carries data in its path and query.
+    /// A destination carries data in its path and query, and with the header fields of a plain request.
     pub(in crate::layers::egress) fn target(
         &self,
         target: &EgressTarget,
-        leg: Leg,
+        exchange: &Exchange,
     ) -> Option<Finding> {
         let Scanned { rule, scanner } = self.scanned.as_ref()?;
-        let url = target.url.as_ref().filter(|_| leg == Leg::ToUpstream)?;
-        let found = Found {
+        if exchange.leg != Leg::ToUpstream {
+            return None;
+        }
+        let url = target.url.as_ref();
+        let (at, found) = match url.and_then(|url| scanner.text(url, None)) {
+            Some(kind) => (None, Found::by(rule, kind)),
+            None => {
+                let headers = exchange.headers.as_ref()?;
+                let (at, found) = in_headers(rule, scanner, headers)?;
+                (Some(at), found)
+            }
+        };
+        Some(objection(&found, at))
+    }
+}
+
+fn in_headers<'s>(
+    rule: &'s SecretsRule,
+    scanner: &Scanner,
+    headers: &HeaderMap,
+) -> Option<(String, Found<'s>)> {
+    let (name, kind) = scanner.headers(headers)?;
+    Some((format!("header {name}"), Found::by(rule, kind)))
+}
+
+impl<'s> Found<'s> {
+    fn by(rule: &'s SecretsRule, kind: Kind) -> Self {
+        Self {
             rule: &rule.id,
             otherwise: rule.otherwise,
-            kind: scanner.text(url, None)?,
-        };
-        Some(objection(&found, None))
+            kind,
+        }
     }
 }
 

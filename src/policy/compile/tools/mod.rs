@@ -10,6 +10,7 @@ mod ticket;
 use std::collections::HashMap;
 
 pub(super) use egress::{egress_for_all, forward, rendered};
+pub(super) use ownership::parameter;
 pub(super) use recipients::undeclared;
 pub(super) use secrets::{private, secrets};
 
@@ -17,9 +18,6 @@ use super::matcher::{Order, matcher};
 use crate::names::{ListName, LookupName, RouteName, RuleId};
 use crate::policy::{Effect, ExecutesAt, List, Lookup, Otherwise, Selector, ToolRule, ToolSecrets};
 use crate::source::{Field, Fields, did_you_mean};
-
-/// Parameters that every look-up gets.
-pub(super) const ALWAYS_BOUND: [&str; 2] = ["principal", "tenant"];
 
 /// What rules may refer to; `None` where it is broken, which is not its user's fault.
 pub(super) struct Names<'n> {
