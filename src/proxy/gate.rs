@@ -179,7 +179,8 @@ impl<U: Upstream> Gate<U> {
         });
         let upstream = settings.upstreams.get(&entry.route.upstream);
         let upstream = upstream.filter(|_| entry.protocol.kind() != RouteKind::Model);
-        let leaving = upstream.map(|upstream| Arc::new(self.headers.own(&request.parts, upstream)));
+        let leaving =
+            upstream.map(|upstream| Arc::new(self.forwarding.own(&request.parts, upstream)));
         let transit = Arc::new(Transit {
             guard,
             metrics: Arc::clone(&self.setup.metrics),

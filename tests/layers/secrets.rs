@@ -225,3 +225,31 @@ async fn what_a_tool_gave_for_the_session_goes_to_no_other_tool() {
     }
     assert!(compiled(rest).traces());
 }
+
+#[tokio::test]
+async fn header_fields_that_leave_with_a_call_are_read_too() {
+    let guard = guard(compiled(""), LayerId::Egress, Stores::default()).unwrap();
+    for (name, expected) in [
+        ("x-note", "deny secret_detected"),
+        ("authorization", "allow"),
+        ("x-api-key", "allow"),
+    ] {
+        let item = Item::ToolCall(holdpoint::item::ToolCall {
+            tool: "send".into(),
+            args: crate::support::arguments("{}"),
+            call_id: None,
+            again: false,
+        });
+        let mut headers = http::HeaderMap::new();
+        headers.insert(name, key().parse().unwrap());
+        let leaving = Exchange {
+            headers: Some(Arc::new(headers)),
+            ..exchange(item, "ann")
+        };
+        let (verdict, _) = verdict_in(&guard, &leaving).await;
+        assert_eq!(outcome(&verdict), expected, "{name}");
+        if expected != "allow" {
+            assert_eq!(argument(&verdict), "header x-note");
+        }
+    }
+}
