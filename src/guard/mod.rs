@@ -497,6 +497,7 @@ mod tests {
                 item,
             }],
             evidence: None,
+            headers: None,
         };
         let decision = guard.decide(&exchange).await.unwrap();
         let Verdict::Deny(finding) = &decision.rulings[0].verdict else {

@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 
 use super::{
-    Allowed, Checked, ExecutesAt, Gate, HttpLookup, Lookup, Origin, Otherwise, Policy, SqlLookup,
-    ToolMatcher, ToolRule, usage,
+    Allowed, Checked, ExecutesAt, Gate, HttpLookup, Lookup, Origin, Otherwise, Policy, PrivateRule,
+    SqlLookup, ToolMatcher, ToolRule, ToolSecrets, usage,
 };
 use crate::item::RouteKind;
 use crate::names::{LookupName, RouteName, StoreName, ToolName, UpstreamName};
@@ -435,7 +435,11 @@ impl Against<'_> {
 
     /// A call that may be held must not come on an HTTP route that takes it for a mere proposal.
     fn unsettled(&self, rule: &ToolRule) -> Option<Problem> {
-        if !can_hold(rule) {
+        let secrets = self.policy.secrets.as_ref();
+        let held = secrets.is_some_and(|secrets| secrets.otherwise == Otherwise::Hold);
+        let held = held && rule.secrets != ToolSecrets::Allow;
+        let private = |rule: &PrivateRule| rule.otherwise == Otherwise::Hold;
+        if !can_hold(rule) && !held && !self.policy.private.iter().any(private) {
             return None;
         }
         let (route, what) = self.settings.routes.iter().find_map(|route| {

@@ -183,6 +183,10 @@ impl<U: Upstream> Gate<U> {
             let tie = ties.then(|| Tie::of(&session)).flatten();
             Trail::new(Arc::clone(&self.evidence), tie, entry.protocol.kind())
         });
+        let upstream = settings.upstreams.get(&entry.route.upstream);
+        let upstream = upstream.filter(|_| entry.protocol.kind() != RouteKind::Model);
+        let leaving =
+            upstream.map(|upstream| Arc::new(self.forwarding.own(&request.parts, upstream)));
         let transit = Arc::new(Transit {
             guard,
             metrics: Arc::clone(&self.setup.metrics),
@@ -191,6 +195,7 @@ impl<U: Upstream> Gate<U> {
             session: Arc::new(session),
             mask: self.secrets.mask(&entry.route.upstream),
             memory: self.memory.clone(),
+            leaving,
             trail,
         });
         let mut decision = judge(&transit, &request).await?;

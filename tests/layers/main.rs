@@ -19,5 +19,7 @@ mod injection_data;
 mod ownership;
 mod recipient_vectors;
 mod recipients;
+mod secrets;
+mod secrets_data;
 mod support;
 mod vectors;

@@ -83,6 +83,35 @@ async fn a_denied_call_never_reaches_the_backend() {
 }
 
 #[tokio::test]
+async fn a_credential_never_reaches_the_backend() {
+    let upstream = Upstream::start(|_| json("{}")).await;
+    let rig = Rig::start(&config(&upstream.url(), ""), EGRESS).await;
+    // Made here, so that it stands nowhere whole.
+    let key = ["sk_li", "ve_4eC39HqLyjWDarjtT1zdp7dc"].concat();
+    let noted = [("x-note", key.as_str())];
+    let own = [("x-api-key", key.as_str())];
+    let body = format!("{{\"note\": \"it is {key}\"}}");
+    let search = format!("/shop/orders/A-1?q={key}");
+    for (asked, status) in [
+        (request("POST", "/shop/orders/A-1/refund", &[], &body), 403),
+        (
+            request("POST", "/shop/orders/A-1/refund", &noted, "{}"),
+            403,
+        ),
+        (request("GET", &search, &[], ""), 403),
+        (request("POST", "/shop/orders/A-1/refund", &own, "{}"), 200),
+    ] {
+        let answer = rig.ask(asked).await;
+        assert_eq!(answer.status, status, "{answer:?}");
+        if status == 403 {
+            assert_eq!(answer.code(), "secret_detected");
+            assert!(!answer.text().contains(&key), "{answer:?}");
+        }
+    }
+    upstream.only();
+}
+
+#[tokio::test]
 async fn an_instruction_in_a_tools_answer_is_withheld_and_the_rest_stays() {
     let policy = "version: 1
 name: injection

@@ -407,6 +407,7 @@ pub(in crate::eval) fn settings(tools: &HashMap<String, RouteName>, principals: 
         approvers: Vec::new(),
         principals,
         secrets: Vec::new(),
+        registered: Vec::new(),
         session: SessionSource::Header(SESSION),
         limits: Limits::default(),
         timeouts: Timeouts::default(),

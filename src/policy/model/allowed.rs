@@ -84,7 +84,7 @@ impl Policy {
 
     /// Whether a rule asks where values come from.
     pub fn traces(&self) -> bool {
-        self.allows()
-            .any(|(_, allow)| origins(allow).next().is_some())
+        let asks = |(_, allow): (_, &[Allowed])| origins(allow).next().is_some();
+        !self.private.is_empty() || self.allows().any(asks)
     }
 }

@@ -7,6 +7,7 @@ mod injection;
 mod lookups;
 mod ownership;
 mod recipients;
+mod secrets;
 mod ticket;
 
 use serde_json::{Value, json};
@@ -32,6 +33,8 @@ pub fn schema() -> Value {
             "egress": egress::rule(false),
             "forward": egress::forward(),
             "rendered": egress::rendered(),
+            "secrets": secrets::section(),
+            "private": secrets::private(),
             "provider_tools": provider_tools(),
             "tools": {"type": "array", "items": tool(), "description": "Rules; the first that matches a tool decides alone"},
             "injection": injection::section()
@@ -157,6 +160,7 @@ fn tool() -> Value {
                 "description": "Where a call takes effect: there its ticket is redeemed"
             },
             "egress": rules(&egress::rule(true), "URLs in arguments"),
+            "secrets": secrets::tool(),
             "recipients": rules(&recipients::rule(), "People and accounts in arguments"),
             "arguments": rules(&allowed::arguments(), "Other arguments, and where they must come from"),
             "undeclared_recipients": recipients::undeclared(),

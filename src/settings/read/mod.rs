@@ -7,6 +7,7 @@ mod openapi;
 mod people;
 mod placed;
 mod principals;
+mod registered;
 mod routes;
 mod secrets;
 mod stores;
@@ -170,6 +171,8 @@ impl Reading<'_> {
         let secrets = fields.optional_or("secrets", Vec::new(), |field| {
             placed::placed(field, root, &self.secrets)
         });
+        let registered =
+            fields.optional_or("registered_secrets", Vec::new(), registered::registered);
         let limits = fields.optional_or("limits", Limits::default(), limits);
         let timeouts = fields.optional_or("timeouts", Timeouts::default(), timeouts);
         Some(Settings {
@@ -182,6 +185,7 @@ impl Reading<'_> {
             approvers: approvers?,
             principals: principals?,
             secrets: secrets?,
+            registered: registered?,
             session: session?,
             limits: limits?,
             timeouts: timeouts?,

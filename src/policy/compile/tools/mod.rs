@@ -6,6 +6,7 @@ mod egress;
 mod identity;
 mod ownership;
 mod recipients;
+mod secrets;
 mod ticket;
 
 use std::collections::HashMap;
@@ -13,10 +14,11 @@ use std::collections::HashMap;
 pub(super) use egress::{egress_for_all, forward, rendered};
 pub(super) use ownership::parameter;
 pub(super) use recipients::undeclared;
+pub(super) use secrets::{private, secrets};
 
 use super::matcher::{Order, matcher};
 use crate::names::{ListName, LookupName, RouteName, RuleId};
-use crate::policy::{Effect, ExecutesAt, List, Lookup, Otherwise, Selector, ToolRule};
+use crate::policy::{Effect, ExecutesAt, List, Lookup, Otherwise, Selector, ToolRule, ToolSecrets};
 use crate::source::{Field, Fields, did_you_mean};
 
 /// What rules may refer to; `None` where it is broken, which is not its user's fault.
@@ -118,6 +120,7 @@ fn tool_rule(field: &Field<'_>, names: &Names<'_>, order: &mut Order) -> Option<
         None => Some(None),
     };
     let egress = section(&mut fields, "egress", |rule| egress::egress(rule, names));
+    let secrets = fields.optional_or("secrets", ToolSecrets::Usual, secrets::tool_secrets);
     let recipients = section(&mut fields, "recipients", |rule| {
         recipients::recipients(rule, names)
     });
@@ -148,6 +151,7 @@ fn tool_rule(field: &Field<'_>, names: &Names<'_>, order: &mut Order) -> Option<
         effect: effect?,
         executes_at: executes_at?,
         egress: egress?,
+        secrets: secrets?,
         recipients: recipients?,
         arguments: arguments?,
         undeclared_recipients: undeclared?,
@@ -173,6 +177,7 @@ fn deny_alone(rule: &Field<'_>, field: &Field<'_>) -> Option<bool> {
         "effect",
         "executes_at",
         "egress",
+        "secrets",
         "recipients",
         "arguments",
         "undeclared_recipients",
