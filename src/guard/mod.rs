@@ -117,7 +117,6 @@ pub struct Guard {
     clock: Arc<dyn Clock>,
     venues: Venues,
     observers: Vec<Arc<dyn Observer>>,
-    clock: Arc<dyn Clock>,
     track_reached: bool,
     traces: bool,
 }
@@ -188,7 +187,6 @@ impl Guard {
             clock: parts.stores.clock,
             venues: parts.venues,
             observers: parts.observers,
-            clock: parts.stores.clock,
             track_reached: parts.track_reached,
         })
     }

@@ -72,6 +72,7 @@ fn within(mut exchange: Exchange, session: &str, subject: &str) -> Exchange {
     exchange.session = Arc::new(Session {
         key: Some(SessionKey::from(session)),
         principal: Arc::new(principal),
+        grant: None,
     });
     exchange
 }

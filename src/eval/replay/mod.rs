@@ -372,7 +372,10 @@ fn route_of(suite: &Suite, tool: &str) -> RouteName {
     }
 }
 
-pub(in crate::eval) fn settings(tools: &HashMap<String, RouteName>, principals: Principals) -> Settings {
+pub(in crate::eval) fn settings(
+    tools: &HashMap<String, RouteName>,
+    principals: Principals,
+) -> Settings {
     let loopback = |port| std::net::SocketAddr::from(([127, 0, 0, 1], port));
     let upstream = |name: &str| Upstream {
         name: UpstreamName::from(name),
