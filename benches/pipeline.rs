@@ -15,7 +15,7 @@ use bytes::Bytes;
 use criterion::{Criterion, Throughput};
 use holdpoint::guard::{Guard, Parts};
 use holdpoint::item::{Exchange, Item, Leg, Located, Place, RouteKind, ToolOutput};
-use holdpoint::layers::{Context, LAYERS, Layer};
+use holdpoint::layers::{Context, LAYERS, Layer, Memo};
 use holdpoint::policy::{self, Policy};
 use holdpoint::principal::{Principal, Session};
 use holdpoint::protocols::openai_chat::OpenAiChat;
@@ -84,6 +84,7 @@ fn exchange(leg: Leg, items: Vec<Located>) -> Exchange {
         session: Arc::new(Session {
             key: None,
             principal: Arc::new(principal),
+            grant: None,
         }),
         items,
         evidence: None,
@@ -230,10 +231,12 @@ fn scans(criterion: &mut Criterion, runtime: &Runtime, stores: &Stores) -> Resul
                 }),
             };
             let exchange = exchange(Leg::ToUpstream, Vec::new());
+            let memo = Memo::default();
             let context = Context {
                 exchange: &exchange,
                 rule: None,
                 executes_here: false,
+                memo: &memo,
             };
             runtime.block_on(layer.judge(&item, &context))?;
             group.bench_function(format!("{}, {name}", text.name()), |bencher| {

@@ -20,7 +20,7 @@ import yaml
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DEPLOY = ROOT / "deploy"
 METRICS_PAGE = ROOT / "docs" / "reference" / "metrics.md"
-LISTENERS = ("agents", "approvers", "operations")
+LISTENERS = ("agents", "approvers", "operations", "forward")
 SECRETS = {"OPENAI_API_KEY": "sk-not-a-key", "HOLDPOINT_APPROVER_KEY": "not-a-key-but-long-enough-to-be-one"}
 START_SECONDS = 30
 

@@ -21,11 +21,15 @@ pub enum Unscanned {
     Sealed,
     /// What a tool that the provider runs gave back, on its way to the agent: the model has read it already.
     ProviderResult,
+    /// Inside a tunnel of the forward proxy, in either direction: encrypted between the agent and its peer.
+    Tunnel,
+    /// Bodies of plain HTTP through the forward proxy, in either direction.
+    Forward,
 }
 
 impl Unscanned {
     /// Every reason.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::UserText,
         Self::ModelText,
         Self::Structure,
@@ -35,6 +39,8 @@ impl Unscanned {
         Self::Binary,
         Self::Sealed,
         Self::ProviderResult,
+        Self::Tunnel,
+        Self::Forward,
     ];
 
     /// The label.
@@ -49,6 +55,8 @@ impl Unscanned {
             Self::Binary => "binary",
             Self::Sealed => "sealed",
             Self::ProviderResult => "provider_result",
+            Self::Tunnel => "tunnel",
+            Self::Forward => "forward",
         }
     }
 }

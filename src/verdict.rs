@@ -105,18 +105,27 @@ pub enum Reason {
     HostNotAllowed,
     /// A URL could not be read unambiguously.
     UrlUnreadable,
+    /// A name leads to an address that the policy does not allow, such as a private one.
+    AddressNotAllowed,
+    /// A tunnel does not begin with TLS for the name that it was asked for.
+    TunnelRefused,
     /// A recipient is on no list that the rule allows.
     RecipientNotAllowed,
     /// A recipient could not be read unambiguously.
     RecipientUnreadable,
-    /// The resource belongs to somebody else.
+    /// The resource is not the principal's: it belongs to somebody else, or does not exist. One reason for both, so that nobody
+    /// learns from a refusal what exists; the finding's detail tells them apart for the operator.
     NotOwner,
-    /// The resource does not exist, or the look-up gave no owner.
-    ResourceUnknown,
     /// A condition of the rule does not hold.
     ConditionFailed,
     /// The principal lacks a scope.
     ScopeMissing,
+    /// The agent may not use the tool.
+    AgentNotAllowed,
+    /// The call comes in another session than the token's.
+    SessionMismatch,
+    /// The token ran out while the call was on its way.
+    GrantExpired,
     /// A tool definition is new, changed or suspicious.
     DefinitionChanged,
     /// A person must approve; a request now exists.
@@ -149,18 +158,22 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 29] = [
         Self::ToolDenied,
         Self::ProviderToolUnlisted,
         Self::InjectionDetected,
         Self::HostNotAllowed,
         Self::UrlUnreadable,
+        Self::AddressNotAllowed,
+        Self::TunnelRefused,
         Self::RecipientNotAllowed,
         Self::RecipientUnreadable,
         Self::NotOwner,
-        Self::ResourceUnknown,
         Self::ConditionFailed,
         Self::ScopeMissing,
+        Self::AgentNotAllowed,
+        Self::SessionMismatch,
+        Self::GrantExpired,
         Self::DefinitionChanged,
         Self::ApprovalRequired,
         Self::ApprovalPending,
@@ -185,12 +198,16 @@ impl Reason {
             Self::InjectionDetected => "injection_detected",
             Self::HostNotAllowed => "host_not_allowed",
             Self::UrlUnreadable => "url_unreadable",
+            Self::AddressNotAllowed => "address_not_allowed",
+            Self::TunnelRefused => "tunnel_refused",
             Self::RecipientNotAllowed => "recipient_not_allowed",
             Self::RecipientUnreadable => "recipient_unreadable",
             Self::NotOwner => "not_owner",
-            Self::ResourceUnknown => "resource_unknown",
             Self::ConditionFailed => "condition_failed",
             Self::ScopeMissing => "scope_missing",
+            Self::AgentNotAllowed => "agent_not_allowed",
+            Self::SessionMismatch => "session_mismatch",
+            Self::GrantExpired => "grant_expired",
             Self::DefinitionChanged => "definition_changed",
             Self::ApprovalRequired => "approval_required",
             Self::ApprovalPending => "approval_pending",
@@ -226,6 +243,12 @@ impl Reason {
             Self::UrlUnreadable => {
                 "A URL in the arguments is malformed or ambiguous. Send a plain absolute URL."
             }
+            Self::AddressNotAllowed => {
+                "The host has an address that agents may not reach, such as one of a private network, so none of its addresses is used. Retrying does not help."
+            }
+            Self::TunnelRefused => {
+                "A tunnel must begin with TLS that names the host it was asked for. Use TLS with that server name."
+            }
             Self::RecipientNotAllowed => {
                 "A recipient, or a way of sharing, is not on the allowlist. Retrying does not help; an operator can allow it in the policy."
             }
@@ -235,11 +258,21 @@ impl Reason {
             Self::NotOwner => {
                 "The resource does not belong to the signed-in user. Retrying does not help."
             }
-            Self::ResourceUnknown => "The resource was not found. Check the id.",
             Self::ConditionFailed => {
                 "The arguments are outside what the policy allows for this tool. Retrying the same call does not help."
             }
-            Self::ScopeMissing => "The signed-in user may not use this tool.",
+            Self::ScopeMissing => {
+                "The credential lacks a scope that this tool needs. A new token with that scope lifts this; retrying with the same one does not help."
+            }
+            Self::AgentNotAllowed => {
+                "This agent may not use this tool. Go on without it; retrying does not help."
+            }
+            Self::SessionMismatch => {
+                "The credential was issued for another session. Call in its own session, or get a token for this one."
+            }
+            Self::GrantExpired => {
+                "The token ran out before the call could be made. Get a new one and call again."
+            }
             Self::DefinitionChanged => {
                 "The tool's definition is new or changed and waits for review."
             }

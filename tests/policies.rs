@@ -148,7 +148,12 @@ const FAULTS: &[Fault] = &[
     ("version: 1\n", "", 1, "name: base", &["lacks the key `version`"]),
     ("name: base", "name: 123", 2, "123", &["must be text", "quote it: \"123\""]),
     ("catalog: off, ", "", 3, "{identity", &["lacks the key `catalog`"]),
-    ("identity: off", "identity: shadow", 3, "shadow", &["no layer `identity`", "identity: off"]),
+    ("identity: off", "identity: shadowed", 3, "shadowed", &["did you mean `shadow`?"]),
+    ("- tool: pay\n", "- tool: pay\n    scopes: []\n", 20, "[]", &["must not be empty"]),
+    ("- tool: pay\n", "- tool: pay\n    scopes: [a b]\n", 20, "a b", &["has blanks", "refund:create"]),
+    ("- tool: pay\n", "- tool: pay\n    agents: [a, a]\n", 20, "a", &["is listed twice"]),
+    ("- tool: pay\n", "- tool: pay\n    session: any\n", 20, "any", &["`own`"]),
+    ("- tool: pay\n", "- tool: pay\n    scopes: [a]\n    deny: true\n", 20, "scopes", &["no meaning beside `deny: true`"]),
     ("egress: enforce", "egress: enforced", 3, "enforced", &["did you mean `enforce`?"]),
     ("egress: enforce", "egres: enforce", 3, "egres", &["unknown key `egres` in `layers`", "did you mean `egress`?"]),
     ("API.Shop.Example.", "https://api.shop.example:8443/v1", 5, "https", &["`api.shop.example:8443/v1`", "schemes stand in the rule"]),
@@ -189,6 +194,14 @@ const FAULTS: &[Fault] = &[
     ("resource: /order_id", "resource: order_id", 15, "order_id", &["a selector starts with '/', such as \"/order_id\""]),
     ("as: order_id", "as: \":order_id\"", 15, "\":order", &["write it without colon: `order_id`"]),
     ("as: order_id", "as: principal", 15, "principal", &["always bound"]),
+    ("as: order_id", "as: owner", 15, "owner", &["the column of the owner"]),
+    ("as: order_id", "as: order_id, with: {order_id: /x}", 15, "order_id", &["bound by `as` already"]),
+    ("as: order_id", "as: order_id, with: {tenant: /x}", 15, "tenant", &["always bound"]),
+    ("as: order_id", "as: order_id, with: {item: x}", 15, "x", &["a selector starts with '/'"]),
+    ("{store: shop, sql: \"SELECT subject FROM orders WHERE id = :order_id\"}", "{http: {upstream: shop, path: \"/a/{id}/../{order_id}\", owner: /u}}", 9, "\"/a", &["is not a path"]),
+    ("{store: shop, sql: \"SELECT subject FROM orders WHERE id = :order_id\"}", "{http: {upstream: shop, path: \"/a/x{order_id}\", owner: /u}}", 9, "\"/a", &["whole segments"]),
+    ("{store: shop, sql: \"SELECT subject FROM orders WHERE id = :order_id\"}", "{http: {upstream: shop, path: \"/a/{order_id}\", owner: u}}", 9, "u", &["is not a JSON Pointer"]),
+    ("{store: shop, sql: \"SELECT subject FROM orders WHERE id = :order_id\"}", "{http: {upstream: shop, path: \"/a/{order_id}\", owner: /u, echo: {id: /id}}}", 9, "id", &["`echo.id` answers no parameter"]),
     ("owner: owner", "owner: ownr", 15, "ownr", &["no look-up `ownr`", "did you mean `owner`?"]),
     ("kind: email", "kind: mail", 17, "mail", &["did you mean `email`?"]),
     ("kind: email", "kind: account", 17, "staff", &["the list `staff` has no `accounts`"]),
@@ -317,6 +330,39 @@ fn what_has_no_effect_is_a_warning() {
         assert!(warnings.0.iter().all(|w| w.severity == Severity::Warning));
         assert!(warnings.to_string().contains(words), "{to}\n{warnings}");
     }
+}
+
+#[test]
+fn hosts_that_many_share_are_a_warning() {
+    for (host, words) in [
+        ("github.com", "`github.com/YOUR-ORG`"),
+        ("api.anthropic.com", "another key reaches another account"),
+        ("\"*.github.io\"", "anybody may register"),
+        ("\"*.amazonaws.com\"", "anybody may register"),
+        ("\"*.co.uk\"", "anybody may register"),
+        ("s3.eu-west-1.amazonaws.com", "anybody's account"),
+    ] {
+        let (_, warnings) = check(&with("API.Shop.Example.", host)).unwrap();
+        assert!(warnings.to_string().contains(words), "{host}\n{warnings}");
+    }
+    let (_, warnings) = check(&with("API.Shop.Example.", "github.com/org")).unwrap();
+    assert!(warnings.is_empty(), "{warnings}");
+}
+
+#[test]
+fn names_that_lead_nowhere_are_a_warning_when_asked_for() {
+    let tree = source::parse("p.yaml", BASE.to_owned()).unwrap();
+    let checked = policy::check(tree).unwrap();
+    let all = policy::unresolved(&checked, &|_| true);
+    assert!(all.is_empty(), "{all}");
+    let some = policy::unresolved(&checked, &|name| name == "api.shop.example");
+    assert_eq!(some.0.len(), 1, "{some}");
+    let said = some.to_string();
+    assert!(
+        said.contains("`xn--bcher-kva.example` does not resolve"),
+        "{said}"
+    );
+    assert!(said.contains("p.yaml:5:"), "{said}");
 }
 
 #[test]

@@ -146,7 +146,7 @@ const AGAINST: &[(&str, &str, &str, &[&str])] = &[
     ("p.yaml", "id = :order_id", "id = :order", &["p.yaml:10", "asks for `:order`, which is not bound here"]),
     ("p.yaml", "id = :order_id", "id = 1", &["does not ask for `:order_id`"]),
     ("p.yaml", "FROM orders", "FROM order_list", &["p.yaml:6", "cannot run", "order_list"]),
-    ("p.yaml", "SELECT user_subject FROM", "DELETE FROM", &["p.yaml:6", "cannot run"]),
+    ("p.yaml", "SELECT user_subject AS owner, id AS order_id FROM", "DELETE FROM", &["p.yaml:6", "cannot run"]),
     ("p.yaml", "subject = :principal", "subject = :user", &["p.yaml:13", "knows `:principal` and `:tenant` only"]),
     ("p.yaml", "store: commerce, sql: \"SELECT user", "store: comerce, sql: \"SELECT user", &["the config has no store `comerce`", "did you mean `commerce`?"]),
     ("p.yaml", "{route: shop}", "{route: shp}", &["the config has no route `shp`", "did you mean `shop`?"]),
@@ -230,19 +230,20 @@ fn a_denial_that_can_never_match_is_refused() {
     let said = check(&folder);
     assert_eq!(said.code, 0, "{}", said.err);
 
-    let folder = tools_only("");
-    folder.replace(
-        "p.yaml",
-        "tools:\n",
-        "provider_tools: [{type: web_search}]\ntools:\n",
-    );
-    let said = check(&folder);
-    assert_eq!(said.code, 2, "{}", said.out);
-    assert!(
-        said.err.contains("no route of the config leads to a model"),
-        "{}",
-        said.err
-    );
+    for section in [
+        "provider_tools: [{type: web_search}]",
+        "rendered: {images: [], links: []}",
+    ] {
+        let folder = tools_only("");
+        folder.replace("p.yaml", "tools:\n", &format!("{section}\ntools:\n"));
+        let said = check(&folder);
+        assert_eq!(said.code, 2, "{}", said.out);
+        assert!(
+            said.err.contains("no route of the config leads to a model"),
+            "{}",
+            said.err
+        );
+    }
 }
 
 #[test]
@@ -295,6 +296,98 @@ fn a_role_that_nobody_has_is_a_warning() {
         said.err
     );
     assert!(!said.err.contains("0123456789abcdef"));
+}
+
+/// What stands in policy and config, what is written instead, and what is said.
+const IDENTITIES: &[(&str, &str, &[&str])] = &[
+    (
+        "scopes: [\"refund:create\"]",
+        "fixed: {subject: bot, scopes: [\"refund:creat\"]}",
+        &[
+            "has the scope `refund:create`",
+            "did you mean `refund:creat`?",
+        ],
+    ),
+    (
+        "agents: [desk]",
+        "fixed: {subject: bot}",
+        &["can be the agent `desk`"],
+    ),
+    (
+        "agents: [desk]",
+        "jwt: {issuer: i, audience: a, jwks_file: k, actors: [disk]}",
+        &["can be the agent `desk`", "did you mean `disk`?"],
+    ),
+    (
+        "session: own",
+        "fixed: {subject: bot}",
+        &["every call would be refused"],
+    ),
+    (
+        "session: own",
+        "jwt: {issuer: i, audience: a, jwks_file: k}",
+        &["`principal.jwt.claims.session`"],
+    ),
+    (
+        "scopes: [a], agents: [desk]",
+        "fixed: {subject: bot, agent: desk, scopes: [a, b]}",
+        &[],
+    ),
+    (
+        "scopes: [a], agents: [desk], session: own",
+        "jwt: {issuer: i, audience: a, jwks_file: k, claims: {session: sid}}",
+        &[],
+    ),
+    (
+        "agents: [desk]",
+        "jwt: {issuer: i, audience: a, jwks_file: k, actors: [x], claims: {agent: azp}}",
+        &[],
+    ),
+];
+
+#[test]
+fn what_no_caller_can_have_is_an_error() {
+    for (asks, principal, said) in IDENTITIES {
+        let folder = Folder::shop();
+        folder.replace("p.yaml", "identity: off", "identity: enforce");
+        folder.replace(
+            "p.yaml",
+            "- {tool: refund, ",
+            &format!("- {{tool: refund, {asks}, "),
+        );
+        folder.replace("c.yaml", "fixed: {subject: bot}", principal);
+        let checked = folder.check(&["p.yaml", "--config", "c.yaml"]);
+        assert_eq!(checked.code == 0, said.is_empty(), "{asks} {}", checked.err);
+        for words in *said {
+            assert!(checked.err.contains(words), "{words}: {}", checked.err);
+        }
+    }
+}
+
+#[test]
+fn what_the_layer_that_is_off_would_ask_is_a_warning() {
+    let folder = Folder::shop();
+    folder.replace(
+        "p.yaml",
+        "- {tool: refund, ",
+        "- {tool: refund, scopes: [a], session: own, ",
+    );
+    let said = folder.check(&["p.yaml"]);
+    assert_eq!(said.code, 0);
+    assert_eq!(
+        said.err.matches("the layer `identity` is off").count(),
+        2,
+        "{}",
+        said.err
+    );
+    let folder = Folder::shop();
+    folder.replace("p.yaml", "identity: off", "identity: shadow");
+    let said = folder.check(&["p.yaml"]);
+    assert!(
+        said.err.contains("the layer `identity` is on and nothing"),
+        "{}",
+        said.err
+    );
 }
 
 #[test]
@@ -402,7 +495,7 @@ name: desk
 layers: {catalog: off, identity: off, egress: enforce, recipients: enforce, ownership: enforce, injection: off, tickets: enforce}
 lists: {hosts: {hosts: [shop.example]}}
 lookups:
-  owner: {store: commerce, sql: "SELECT user_subject FROM orders WHERE id = :order_id"}
+  owner: {store: commerce, sql: "SELECT user_subject AS owner, id AS order_id FROM orders WHERE id = :order_id"}
   own: {store: commerce, sql: "SELECT email FROM users WHERE subject = :principal"}
 egress: {allow: [hosts]}
 tools:

@@ -23,7 +23,7 @@ const POLICY: &[(&str, &str)] = &[
     ),
     (
         "lookups",
-        "lookups:\n  order_owner: {store: s, sql: SELECT 1}\n  own_email: {store: s, sql: SELECT 1}\n",
+        "lookups:\n  order_owner: {store: s, sql: SELECT 1}\n  own_email: {store: s, sql: SELECT 1}\n  item_owner: {store: s, sql: SELECT 1}\n  payment_owner: {store: s, sql: SELECT 1}\n",
     ),
 ];
 
@@ -180,9 +180,27 @@ mod support {
     }
 
     pub fn environment() -> Environment {
-        ["OPENAI_API_KEY", "ANN_APPROVER_KEY", "SUPPORT_KEY"]
-            .map(|name| (name.to_owned(), format!("an example value of {name}")))
-            .into()
+        let mut environment: Environment = [
+            "OPENAI_API_KEY",
+            "ANN_APPROVER_KEY",
+            "SUPPORT_KEY",
+            "SHOP_TOKEN",
+        ]
+        .map(|name| (name.to_owned(), format!("an example value of {name}")))
+        .into();
+        for (name, url) in [
+            (
+                "BILLING_DB_URL",
+                "postgresql://holdpoint:secret@db.example/billing",
+            ),
+            (
+                "LEGACY_DB_URL",
+                "mysql://holdpoint:secret@db.example/legacy",
+            ),
+        ] {
+            environment.insert(name.to_owned(), url.to_owned());
+        }
+        environment
     }
 
     /// Every key of the document that is not a name that its author chose.

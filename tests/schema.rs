@@ -47,7 +47,7 @@ const BASE: &str = r#"version: 1
 name: base
 layers: {catalog: off, identity: off, egress: enforce, recipients: enforce, ownership: enforce, injection: enforce, tickets: enforce}
 lists: {hosts: {hosts: [shop.example]}, staff: {emails: [a@shop.example]}}
-lookups: {owner: {store: shop, sql: SELECT 1}}
+lookups: {owner: {store: shop, sql: SELECT 1}, by_http: {http: {upstream: shop, path: "/o/{order_id}", owner: /u, tenant: /t, echo: {order_id: /id}}}}
 egress: {allow: [hosts]}
 tools:
   - tool: get_order
@@ -55,7 +55,10 @@ tools:
     executes_at: {route: shop}
     egress: [{at: [/a, /b], allow: [], otherwise: hold}]
     recipients: [{at: /to, kind: email, allow: [staff, {lookup: owner}]}]
-    ownership: [{resource: /order_id, as: order_id, owner: owner}]
+    ownership: [{resource: "/items/*", as: item_id, with: {order_id: /order_id}, optional: true, owners: any, owner: owner}, {resource: /order_id, as: order_id, owner: by_http}]
+    scopes: ["a:b"]
+    agents: [desk]
+    session: own
     ticket: {gate: approve, role: oncall, ttl: 15m, summary: "{/a}"}
   - {tool: shell, deny: true}
   - {tool: "*", executes_at: agent}
@@ -69,7 +72,12 @@ const SLIPS: &[(&str, &str)] = &[
     ("name: base\n", ""),
     ("name: base", "name: 1"),
     ("catalog: off", "catalog: on"),
-    ("identity: off", "identity: shadow"),
+    ("identity: off", "identity: on"),
+    ("scopes: [\"a:b\"]", "scopes: a:b"),
+    ("scopes: [\"a:b\"]", "scopes: []"),
+    ("scopes: [\"a:b\"]", "scopes: [a b]"),
+    ("agents: [desk]", "agents: [\"\"]"),
+    ("session: own", "session: any"),
     ("deny: true", "deny: false"),
     ("type: mcp, ", ""),
     ("type: mcp", "kind: mcp"),
@@ -102,6 +110,15 @@ const SLIPS: &[(&str, &str)] = &[
     ("{lookup: owner}", "{from: tool_output, asked: maybe}"),
     ("{lookup: owner}", "{from: tool_output, site: true}"),
     ("as: order_id", "as: \":order_id\""),
+    ("with: {order_id: /order_id}", "with: {}"),
+    ("with: {order_id: /order_id}", "with: {order_id: order_id}"),
+    ("with: {order_id: /order_id}", "with: /order_id"),
+    ("optional: true", "optional: 1"),
+    ("owners: any", "owners: some"),
+    ("upstream: shop, ", ""),
+    ("owner: /u", "owner: u"),
+    ("echo: {order_id: /id}", "echo: {order_id: id}"),
+    ("path: \"/o/{order_id}\"", "path: \"/o/{order_id}?x=1\""),
     ("gate: approve", "gate: ask"),
     ("ttl: 15m, ", ""),
     ("ttl: 15m", "ttl: 15"),
@@ -168,6 +185,7 @@ mod support {
                 "array" => value.is_array(),
                 "string" => value.is_string(),
                 "number" => value.is_number(),
+                "boolean" => value.is_boolean(),
                 other => panic!("type {other}"),
             },
             "const" => value == rule,

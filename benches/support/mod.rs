@@ -208,7 +208,7 @@ lists:
   our_hosts: {hosts: [api.shop.example]}
   staff: {email_domains: [shop.example]}
 lookups:
-  order_owner: {store: commerce, sql: \"SELECT user_subject FROM orders WHERE id = :order_id\"}
+  order_owner: {store: commerce, sql: \"SELECT user_subject AS owner, id AS order_id FROM orders WHERE id = :order_id\"}
 egress: {allow: [our_hosts]}
 tools:
   - tool: get_order

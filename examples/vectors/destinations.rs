@@ -114,8 +114,8 @@ fn pins(policy: &Value) -> Result<Vec<(String, egress::Prefix)>, String> {
 
 pub fn url(policy: &Value, input: &Value) -> Decided {
     let rule = rule(policy, "hosts")?;
-    let text = input.as_str().ok_or("the input is not a text")?;
-    Ok(said(egress::url(&rule, text)))
+    // What is no text is no URL either.
+    Ok(said(egress::url(&rule, input.as_str().unwrap_or_default())))
 }
 
 pub fn args(policy: &Value, input: &Value) -> Decided {
@@ -254,6 +254,14 @@ pub fn resolve(policy: &Value, input: &Value) -> Decided {
     let first = queries.ok_or("`answers` is not a list")?.first();
     let none = Value::Null;
     let first = first.unwrap_or(&none);
+    if first.is_array() {
+        let answers = serde_json::json!({ "A": first });
+        return one_query(&rule, &host, port, &answers);
+    }
+    one_query(&rule, &host, port, first)
+}
+
+fn one_query(rule: &Rule, host: &Host, port: u16, first: &Value) -> Decided {
     let mut found = Vec::new();
     for record in ["A", "AAAA"] {
         match addresses(&some_texts(first, record)?) {
@@ -262,11 +270,11 @@ pub fn resolve(policy: &Value, input: &Value) -> Decided {
         }
     }
     for alias in some_texts(first, "CNAME")? {
-        if let Err(denied) = egress::alias(&rule, &alias) {
+        if let Err(denied) = egress::alias(rule, &alias) {
             return Ok(Err(denied.code.as_str()));
         }
     }
-    Ok(said(egress::resolve(&rule, &host, port, &found)))
+    Ok(said(egress::resolve(rule, host, port, &found)))
 }
 
 /// One text, or a list of texts.
@@ -279,25 +287,23 @@ fn some_texts(of: &Value, key: &str) -> Result<Vec<String>, String> {
 
 pub fn redirect(policy: &Value, input: &Value) -> Decided {
     let rule = rule(policy, "hosts")?;
-    let follow = || -> Result<(), Denied> {
-        let start = Url::read(
-            input
-                .get("start")
-                .and_then(Value::as_str)
-                .unwrap_or_default(),
-        )?;
-        let mut chain = Redirects::new(&rule, start)?;
-        for location in input
-            .get("locations")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-        {
-            chain.follow(location.as_str().unwrap_or_default())?;
-        }
-        Ok(())
+    let start = Url::read(text(input, "start")?).and_then(|start| Redirects::new(&rule, start));
+    let mut chain = match start {
+        Ok(chain) => chain,
+        Err(denied) => return Ok(Err(denied.code.as_str())),
     };
-    Ok(said(follow()))
+    let locations = input.get("locations").and_then(Value::as_array);
+    for location in locations.ok_or("`locations` is not a list")? {
+        // A redirect without a text leads nowhere.
+        let hop = match chain.follow(location.as_str().unwrap_or_default()) {
+            Ok(hop) => &hop.target,
+            Err(denied) => return Ok(Err(denied.code.as_str())),
+        };
+        if let Err(code) = answers(&rule, input, &hop.host, hop.port_number())? {
+            return Ok(Err(code));
+        }
+    }
+    Ok(Ok(()))
 }
 
 fn text_of(input: &Value) -> Option<&str> {

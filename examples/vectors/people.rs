@@ -1,19 +1,17 @@
 //! Kinds that reach people and accounts.
 
-use std::collections::HashSet;
-
 use bytes::Bytes;
 use holdpoint::item::Arguments;
 use holdpoint::layers::egress::read_domain;
-use holdpoint::layers::recipients::{Address, judge, read_iban, read_list, read_phone};
+use holdpoint::layers::recipients;
 use holdpoint::policy::{List, Permit, Plus, RecipientKind, RecipientRule, Region, Selector};
 use serde_json::Value;
 
-use super::vectors::{Decided, texts};
+use super::vectors::{Decided, selectors, switch, text, texts};
 
-/// Judges arguments, as they are written in the file, by one rule.
+/// What the policy allows, as the library's rule and list.
 pub fn decide(kind: &str, policy: &Value, input: &str) -> Decided {
-    let kind = match kind {
+    let of_kind = match kind {
         "email" => RecipientKind::Email,
         "email_raw" => RecipientKind::RawEmail,
         "phone" => RecipientKind::Phone,
@@ -23,76 +21,68 @@ pub fn decide(kind: &str, policy: &Value, input: &str) -> Decided {
         "share" => RecipientKind::Share,
         _ => return Err(format!("there is no kind `{kind}`")),
     };
-    let args = Arguments::read(Bytes::copy_from_slice(input.as_bytes()));
-    let args = args.map_err(|error| format!("the input: {error}"))?;
-    let judged = judge(&rule(kind, policy)?, &list(policy)?, &args);
-    Ok(judged.map_err(|objection| objection.code.as_str()))
-}
-
-fn rule(kind: RecipientKind, policy: &Value) -> Result<RecipientRule, String> {
-    let places = match kind {
-        RecipientKind::Share => vec![String::new()],
-        RecipientKind::RawEmail => vec!["/raw".to_owned()],
-        _ => {
-            let fields = texts(policy, "fields")?;
-            let place = |field: &String| {
-                let bare = field.trim_start_matches("$.").replace("[*]", ".*");
-                format!("/{}", bare.replace('.', "/"))
-            };
-            fields.iter().map(place).collect()
-        }
+    let at = match of_kind {
+        RecipientKind::RawEmail => vec![Selector::parse("/raw")?],
+        RecipientKind::Share => vec![Selector::parse("")?],
+        _ => selectors(policy, "fields")?,
     };
-    let at: Result<_, _> = places.iter().map(|place| Selector::parse(place)).collect();
-    let mut rule = RecipientRule::new("vector", at?, kind);
-    if policy["plus"] == "fold" {
-        rule.plus = Plus::Fold;
-    }
-    if let Some(region) = policy["default_region"].as_str() {
-        let known = Region::named(region);
-        rule.region = Some(known.ok_or_else(|| format!("there is no region `{region}`"))?);
+    let mut rule = RecipientRule::new("vector", at, of_kind);
+    rule.plus = match policy.get("plus").and_then(Value::as_str) {
+        None | Some("distinct") => Plus::Distinct,
+        Some("fold") => Plus::Fold,
+        Some(other) => return Err(format!("`plus` is `{other}`")),
+    };
+    if policy.get("default_region").is_some() {
+        let region = text(policy, "default_region")?;
+        let named = Region::named(region);
+        rule.region = Some(named.ok_or_else(|| format!("there is no region `{region}`"))?);
     }
     for (permit, key, _) in Permit::SWITCHES {
-        if policy[key] == true {
+        if switch(policy, key, false)? {
             rule.permits.insert(permit);
         }
     }
-    Ok(rule)
-}
-
-/// Entries in the form in which recipients are compared; one that cannot be read allows nobody.
-fn list(policy: &Value) -> Result<List, String> {
-    let set = |key: &str, read: fn(&str) -> Option<String>| -> Result<HashSet<String>, String> {
-        Ok(texts(policy, key)?
+    let domains = |key| -> Result<Vec<String>, String> {
+        texts(policy, key)?
             .iter()
-            .filter_map(|text| read(text))
-            .collect())
+            .map(|text| domain(text))
+            .collect()
     };
-    let domain = |text: &str| read_domain(text).ok();
-    Ok(List {
-        emails: set("addresses", |text| {
-            let read = read_list(text).ok()?;
-            read.first().map(Address::to_key)
-        })?,
-        email_domains: set("domains", domain)?,
-        email_subdomains_of: set("subdomains_of", domain)?,
-        share_domains: set("domains", domain)?,
-        phones: set("numbers", |text| read_phone(text, None).ok().flatten())?,
-        accounts: set("ibans", |text| read_iban(text).ok())?,
-        chats: ids(policy)?,
+    let accounts = texts(policy, "ibans")?.into_iter();
+    let emails: Result<_, String> = texts(policy, "addresses")?
+        .iter()
+        .map(|text| email(text))
+        .collect();
+    let mut list = List {
+        emails: emails?,
+        email_domains: domains("domains")?.into_iter().collect(),
+        email_subdomains_of: domains("subdomains_of")?.into_iter().collect(),
+        phones: texts(policy, "numbers")?.into_iter().collect(),
+        accounts: accounts
+            .map(|iban| iban.replace(' ', "").to_ascii_uppercase())
+            .collect(),
+        chats: texts(policy, "ids")?.into_iter().collect(),
         ..List::default()
-    })
+    };
+    if of_kind == RecipientKind::Share {
+        list.share_domains = domains("domains")?.into_iter().collect();
+    }
+    // Arguments that are not strict JSON, or no map, are refused before any layer sees them.
+    let Ok(args) = Arguments::read(Bytes::copy_from_slice(input.as_bytes())) else {
+        return Ok(Err("malformed_recipient"));
+    };
+    Ok(recipients::judge(&rule, &list, &args).map_err(|objection| objection.code.as_str()))
 }
 
-/// Ids, as texts or as integers.
-fn ids(policy: &Value) -> Result<HashSet<String>, String> {
-    let Some(ids) = policy.get("ids") else {
-        return Ok(HashSet::new());
-    };
-    let ids = ids.as_array().ok_or("`ids` is not a list")?;
-    let one = |id: &Value| match id {
-        Value::String(text) => Ok(text.clone()),
-        Value::Number(number) if !number.is_f64() => Ok(number.to_string()),
-        _ => Err("`ids` holds what is no id".to_owned()),
-    };
-    ids.iter().map(one).collect()
+/// An entry of a list, as A-labels.
+fn domain(text: &str) -> Result<String, String> {
+    read_domain(text).map_err(|denied| format!("`{text}` is not a domain: {}", denied.why))
+}
+
+/// An entry of a list: the local part in lower case.
+fn email(text: &str) -> Result<String, String> {
+    let (local, of) = text
+        .rsplit_once('@')
+        .ok_or_else(|| format!("`{text}` is not an address"))?;
+    Ok(format!("{}@{}", local.to_ascii_lowercase(), domain(of)?))
 }

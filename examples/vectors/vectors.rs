@@ -65,12 +65,14 @@ pub fn texts(of: &Value, key: &str) -> Result<Vec<String>, String> {
     }
 }
 
+/// A number counts by its digits: ids are often written so.
 fn each_text(value: &Value) -> Option<Vec<String>> {
-    let texts = value
-        .as_array()?
-        .iter()
-        .map(|text| text.as_str().map(str::to_owned));
-    texts.collect()
+    let text = |value: &Value| match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    };
+    value.as_array()?.iter().map(text).collect()
 }
 
 /// A text that must be there.

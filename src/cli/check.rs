@@ -1,5 +1,6 @@
 //! `holdpoint policy`.
 
+use std::collections::HashMap;
 use std::net::ToSocketAddrs as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use crate::clock::SystemClock;
 use crate::guard::{Guard, Parts};
 use crate::policy::{self, Policy};
 use crate::protocols::http_tools::HttpTools;
+use crate::proxy::readers;
 use crate::settings::{self, RouteProtocol, Settings};
 use crate::source::{Problem, Problems};
 use crate::store::{Stores, tickets};
@@ -116,8 +118,16 @@ fn other_policy(checked: &Path, config: &settings::Checked) -> Option<Problem> {
 /// Policy and settings together; the warnings.
 fn together(checked: policy::Checked, settings: &Settings) -> Result<Problems, Problems> {
     let (sql, mut problems) = settings.open_sql();
+    let http = match readers(settings) {
+        Ok(readers) => readers,
+        Err(found) => {
+            problems.extend(found.0);
+            HashMap::default()
+        }
+    };
     let stores = Stores {
         sql,
+        http,
         tickets: in_memory(settings)?,
         ..Stores::default()
     };

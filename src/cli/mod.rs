@@ -5,6 +5,7 @@ mod demo;
 mod doctor;
 mod eval;
 mod eval_import;
+mod key;
 mod mcp_wrap;
 mod output;
 mod overrides;
@@ -41,6 +42,9 @@ enum Command {
     /// Measure what each layer buys and costs.
     #[command(subcommand)]
     Eval(eval::Command),
+    /// Make keys for agents.
+    #[command(subcommand)]
+    Key(key::Command),
     /// List, show, approve and deny tickets.
     #[command(subcommand)]
     Ticket(ticket::Command),
@@ -74,6 +78,7 @@ pub fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(&args),
         Command::Policy(command) => check::run(&command),
         Command::Eval(command) => eval::run(&command),
+        Command::Key(command) => key::run(&command),
         Command::Ticket(command) => ticket::run(&command),
         Command::Demo(args) => demo::run(&args),
     };

@@ -28,6 +28,9 @@ pub struct Args {
     /// Where approvers reach the ticket API, in place of `listen.approvers`.
     #[arg(long, value_name = "ADDR")]
     listen_approvers: Option<SocketAddr>,
+    /// Where agents reach the forward proxy, in place of `listen.forward`.
+    #[arg(long, value_name = "ADDR")]
+    listen_forward: Option<SocketAddr>,
     /// Where health and metrics are, in place of `listen.operations`.
     #[arg(long, value_name = "ADDR")]
     listen_operations: Option<SocketAddr>,
@@ -90,6 +93,7 @@ fn overrides(args: &Args) -> Overrides {
         ("listen.agents", args.listen_agents),
         ("listen.approvers", args.listen_approvers),
         ("listen.operations", args.listen_operations),
+        ("listen.forward", args.listen_forward),
     ];
     let given = listen
         .into_iter()
@@ -138,6 +142,9 @@ fn announce(settings: &Settings, policy: &policy::Policy, running: &Running) {
         tracing::info!(layer = layer.as_str(), mode = mode.as_str(), "layer");
     }
     tracing::info!(address = %addresses.agents, "agents listener");
+    if let Some(address) = addresses.forward {
+        tracing::info!(%address, "forward listener");
+    }
     if let Some(address) = addresses.approvers {
         tracing::info!(%address, "approvers listener");
     }

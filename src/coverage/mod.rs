@@ -10,7 +10,8 @@ mod reach;
 pub use push::Fault;
 pub use reach::{Look, looks};
 
-use crate::item::Leg;
+use crate::forward;
+use crate::item::{Leg, RouteKind};
 use crate::names::RouteName;
 use crate::protocols::Protocol;
 use crate::protocols::canary::{Canary, Fate, Message};
@@ -42,6 +43,8 @@ impl Mode {
 pub struct Cell {
     /// The route.
     pub route: RouteName,
+    /// What kind of route it is.
+    pub kind: RouteKind,
     /// Its protocol.
     pub protocol: &'static str,
     /// Which way.
@@ -72,6 +75,15 @@ pub fn prove(settings: &Settings) -> Result<Vec<Cell>, Problems> {
             }
         };
         match self::cells(&route.name, protocol.as_ref()) {
+            Ok(proved) => cells.extend(proved),
+            Err(found) => problems.extend(found.0),
+        }
+        if protocol.kind() == RouteKind::Http {
+            cells.extend(forward::redirects(&route.name, protocol.name()));
+        }
+    }
+    if settings.listen.forward.is_some() {
+        match forward::cells() {
             Ok(proved) => cells.extend(proved),
             Err(found) => problems.extend(found.0),
         }
@@ -114,6 +126,7 @@ fn cell(route: &RouteName, protocol: &dyn Protocol, canary: &Canary) -> Cell {
     };
     Cell {
         route: route.clone(),
+        kind: protocol.kind(),
         protocol: protocol.name(),
         leg,
         mode,

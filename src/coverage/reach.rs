@@ -1,5 +1,6 @@
 //! Which layers look at which kind of item under a policy.
 
+use crate::item::RouteKind;
 use crate::policy::{Policy, Thresholds, ToolRule};
 use crate::protocols::canary::ItemKind;
 use crate::verdict::{LayerId, Mode};
@@ -15,14 +16,26 @@ pub struct Look {
     pub some: bool,
 }
 
-/// The layers that are on and have work with items of this kind, in judging order.
-pub fn looks(policy: &Policy, kind: ItemKind) -> Vec<Look> {
+/// The layers that are on and have work with items of this kind on a route of that kind, in judging order.
+pub fn looks(policy: &Policy, route: RouteKind, kind: ItemKind) -> Vec<Look> {
     let looks = LayerId::ALL.into_iter().filter_map(|layer| {
         let mode = policy.modes.of(layer);
-        let some = work(policy, layer, kind)?;
+        let some = match (layer, kind) {
+            (LayerId::Egress, ItemKind::Egress) => goes(policy, route)?,
+            _ => work(policy, layer, kind)?,
+        };
         (mode != Mode::Off).then_some(Look { layer, mode, some })
     });
     looks.collect()
+}
+
+/// Whether targets are judged: those of the forward proxy by its own section, redirects on other routes by the default.
+fn goes(policy: &Policy, route: RouteKind) -> Option<bool> {
+    let judged = match route {
+        RouteKind::Forward => policy.forward.is_some(),
+        _ => policy.egress.is_some(),
+    };
+    judged.then_some(false)
 }
 
 /// Whether there is a threshold for every tool, or for some.
@@ -41,6 +54,12 @@ fn work(policy: &Policy, layer: LayerId, kind: ItemKind) -> Option<bool> {
     match (layer, kind) {
         (LayerId::Catalog, ItemKind::ProviderTool) => Some(false),
         (LayerId::Catalog, ItemKind::Definition | ItemKind::ToolCall) => rules(|rule| rule.deny),
+        (LayerId::Identity, ItemKind::ToolCall) => {
+            rules(|rule| rule.own_session || !rule.scopes.is_empty() || !rule.agents.is_empty())
+        }
+        (LayerId::Identity, ItemKind::Definition) => {
+            rules(|rule| !rule.scopes.is_empty() || !rule.agents.is_empty())
+        }
         (LayerId::Egress, ItemKind::ToolCall) if policy.egress.is_some() => Some(false),
         (LayerId::Egress, ItemKind::ToolCall) => rules(|rule| !rule.egress.is_empty()),
         (LayerId::Recipients, ItemKind::ToolCall) => {

@@ -311,6 +311,7 @@ fn settings(
             agent: "demo-agent".into(),
             scopes: [].into(),
         })),
+        secrets: Vec::new(),
         session: SessionSource::Fixed(SessionKey::from("demo")),
         limits: Limits::default(),
         timeouts: Timeouts {

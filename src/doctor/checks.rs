@@ -9,7 +9,7 @@ use crate::clock::SystemClock;
 use crate::guard::{Guard, Parts};
 use crate::policy::{self, Policy};
 use crate::protocols::canary::{Fate, ItemKind};
-use crate::proxy::HttpUpstream;
+use crate::proxy::{HttpUpstream, Identify, readers};
 use crate::settings::{Principals, Settings};
 use crate::source::{Problem, Problems, Severity};
 use crate::store::{Stores, tickets::sqlite};
@@ -135,7 +135,20 @@ pub(super) fn listeners(settings: &Settings, checks: &mut Vec<Check>) {
         if let (Principals::Fixed(principal), false) = (&settings.principals, known) {
             warn(
                 format!("whoever reaches {at} acts as `{}`", principal.subject),
-                "use `principal.api_keys` where the network does not tell agents apart",
+                "use `principal.api_keys`, `jwt` or `mtls` where the network does not tell agents apart",
+            );
+        }
+    }
+    if let Some(at) = listen.forward.filter(|at| open(*at)) {
+        if matches!(settings.principals, Principals::Fixed(_)) {
+            warn(
+                format!("whoever reaches {at} may use the forward proxy"),
+                "let only your agents reach it, or use `principal.api_keys`",
+            );
+        } else {
+            warn(
+                format!("agents send their keys to the forward proxy at {at} without TLS"),
+                "bind it to a loopback address or a private network",
             );
         }
     }
@@ -152,7 +165,13 @@ pub(super) fn listeners(settings: &Settings, checks: &mut Vec<Check>) {
             "let only your monitoring reach it",
         );
     }
-    if checks.len() == before {
+    let loopback = checks.len() == before;
+    if listen.forward.is_some() {
+        let message = "inside its tunnels the forward proxy sees nothing, and it cannot see what goes around it";
+        let help = "give agents no other way out: see docs/forward-proxy.md";
+        checks.push(check(Level::Note, "listeners", message, help));
+    }
+    if loopback {
         let message = "every listener is on a loopback address";
         checks.push(check(Level::Ok, "listeners", message, ""));
     }
@@ -178,6 +197,8 @@ pub(super) fn stores(settings: &Settings, checked: policy::Checked, checks: &mut
     };
     let stores = Stores {
         sql,
+        // What keeps an upstream from being read is told with the upstreams.
+        http: readers(settings).unwrap_or_default(),
         tickets,
         ..Stores::default()
     };
@@ -247,5 +268,25 @@ pub(super) async fn upstreams(settings: &Settings, checks: &mut Vec<Check>) {
                 "check its `url` and that it runs; `--offline` leaves this out",
             ),
         });
+    }
+}
+
+/// Whether the keys that tokens are verified with can be read.
+pub(super) async fn keys(settings: &Settings, checks: &mut Vec<Check>) {
+    if !matches!(settings.principals, Principals::Jwt(_)) {
+        return;
+    }
+    let read = match Identify::new(settings, SystemClock::shared()) {
+        Ok(identify) => identify.load().await,
+        Err(problems) => Err(problems),
+    };
+    match read {
+        Ok(()) => {
+            let message = "the issuer's keys can be read";
+            checks.push(check(Level::Ok, "identity", message, ""));
+        }
+        Err(Problems(problems)) => {
+            checks.extend(problems.iter().map(|problem| told("identity", problem)));
+        }
     }
 }

@@ -16,8 +16,9 @@ pub use settle::{Claim, Outcome, Receipt, Settlement, Settler};
 use together::Unsent;
 pub use together::refuse_together;
 
+use crate::clock::Clock;
 use crate::item::{Exchange, Item, Located, RouteKind, ToolCall, UnreadableCall};
-use crate::layers::{Context, LAYERS, Layer};
+use crate::layers::{Context, LAYERS, Layer, Memo};
 use crate::names::{RouteName, RuleId, ToolName};
 use crate::policy::{ExecutesAt, Modes, Policy, PolicyHash};
 use crate::source::{Problem, Problems};
@@ -95,6 +96,7 @@ pub struct Guard {
     settler: Option<Arc<dyn Settler>>,
     venues: Venues,
     observers: Vec<Arc<dyn Observer>>,
+    clock: Arc<dyn Clock>,
     track_reached: bool,
     traces: bool,
 }
@@ -163,6 +165,7 @@ impl Guard {
             settler,
             venues: parts.venues,
             observers: parts.observers,
+            clock: parts.stores.clock,
             track_reached: parts.track_reached,
         })
     }
@@ -175,6 +178,11 @@ impl Guard {
     /// Whether a rule asks who said what: else nobody needs to know it.
     pub const fn traces(&self) -> bool {
         self.traces
+    }
+
+    /// The time that its layers go by.
+    pub const fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
     }
 
     /// Judges every item, settles the calls that execute here, and tells the observers.
@@ -202,12 +210,13 @@ impl Guard {
             receipts: Vec::new(),
         };
         let mut claims = Unsent::default();
+        let memo = Memo::default();
         for (index, located) in exchange.items.iter().enumerate() {
             if index % SLICE == SLICE - 1 {
                 // Many small items are as long as a large one.
                 tokio::task::yield_now().await;
             }
-            let context = self.context(exchange, located);
+            let context = self.context(exchange, located, &memo);
             let mut ruling = self.judge(located, &context).await;
             if let Item::ToolCall(call) = &located.item
                 && let Verdict::Hold(hold) = ruling.verdict.clone()
@@ -255,6 +264,37 @@ impl Guard {
         Ok(told.made())
     }
 
+    /// Tells the observers that every item of the exchange is refused, by a layer's own matcher in another room: where there is
+    /// no item any more that the layer could judge, such as the addresses that a name turned out to have. It holds in every
+    /// mode of the layer.
+    ///
+    /// # Errors
+    /// An observer that could not record it: the message must be refused all the same.
+    pub async fn refuse(&self, exchange: &Exchange, finding: Finding) -> Result<(), Undecided> {
+        let refused = |located: &Located| Ruling {
+            place: located.place.clone(),
+            verdict: Verdict::Deny(finding.clone()),
+            opinions: vec![Opinion {
+                layer: finding.layer,
+                mode: Mode::Enforce,
+                reached: true,
+                verdict: Verdict::Deny(finding.clone()),
+                elapsed: Duration::ZERO,
+            }],
+        };
+        let decision = Decision {
+            policy: self.policy.hash.clone(),
+            rulings: exchange.items.iter().map(refused).collect(),
+            claims: Vec::new(),
+            receipts: Vec::new(),
+        };
+        let told = self.tell(exchange, &decision).await;
+        told.map_err(|cause| Undecided {
+            layer: finding.layer,
+            cause: format!("the refusal could not be recorded: {cause}"),
+        })
+    }
+
     async fn tell(&self, exchange: &Exchange, decision: &Decision) -> Result<(), String> {
         for observer in &self.observers {
             observer.decided(exchange, decision).await?;
@@ -262,12 +302,18 @@ impl Guard {
         Ok(())
     }
 
-    fn context<'a>(&'a self, exchange: &'a Exchange, located: &'a Located) -> Context<'a> {
+    fn context<'a>(
+        &'a self,
+        exchange: &'a Exchange,
+        located: &'a Located,
+        memo: &'a Memo,
+    ) -> Context<'a> {
         let Item::ToolCall(call) = &located.item else {
             return Context {
                 exchange,
                 rule: None,
                 executes_here: false,
+                memo,
             };
         };
         let rule = self.policy.rule_for(&call.tool);
@@ -282,6 +328,7 @@ impl Guard {
             exchange,
             rule,
             executes_here,
+            memo,
         }
     }
 
@@ -412,6 +459,7 @@ mod tests {
             session: Arc::new(Session {
                 key: Some(SessionKey::from("k")),
                 principal: Arc::new(principal),
+                grant: None,
             }),
             items: vec![Located {
                 place: Place::default(),

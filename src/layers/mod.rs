@@ -3,7 +3,10 @@
 mod arguments;
 pub mod catalog;
 pub mod egress;
+pub mod identity;
 pub mod injection;
+mod lookup;
+mod memo;
 pub mod ownership;
 pub mod recipients;
 mod support;
@@ -13,6 +16,7 @@ mod vouch;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+pub use memo::Memo;
 
 use crate::item::{Exchange, Located};
 use crate::policy::{Policy, ToolRule};
@@ -29,6 +33,8 @@ pub struct Context<'a> {
     pub rule: Option<&'a ToolRule>,
     /// The call takes effect when this message is released; elsewhere it is a proposal.
     pub executes_here: bool,
+    /// Answers of look-ups to other items of the message.
+    pub memo: &'a Memo,
 }
 
 /// One guard.
@@ -64,6 +70,7 @@ pub struct LayerDef {
 /// The layers that exist, in judging order. A layer that a policy switches on and that is not here is a start-up error.
 pub const LAYERS: &[LayerDef] = &[
     catalog::CATALOG,
+    identity::IDENTITY,
     egress::EGRESS,
     recipients::RECIPIENTS,
     ownership::OWNERSHIP,

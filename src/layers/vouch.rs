@@ -164,7 +164,10 @@ impl Vouchers {
         let mut known = HashSet::new();
         for lookup in &self.lookups {
             let session = &context.exchange.session;
-            for value in lookup.values(self.layer, session, None).await? {
+            for value in lookup
+                .values(self.layer, session, Some(context.memo))
+                .await?
+            {
                 let text = match value {
                     SqlValue::Text(text) => text,
                     SqlValue::Integer(number) => number.to_string(),

@@ -3,16 +3,17 @@
 
 use std::collections::HashMap;
 
-use super::{Allowed, Checked, ExecutesAt, Gate, Origin, Otherwise, Policy, ToolMatcher, ToolRule};
+use super::{
+    Allowed, Checked, ExecutesAt, Gate, HttpLookup, Lookup, Origin, Otherwise, Policy, SqlLookup,
+    ToolMatcher, ToolRule, usage,
+};
 use crate::item::RouteKind;
-use crate::names::{LookupName, RouteName, StoreName, ToolName};
-use crate::settings::{Route, RouteProtocol, Settings};
+use crate::names::{LookupName, RouteName, StoreName, ToolName, UpstreamName};
+use crate::settings::{Principals, Route, RouteProtocol, Settings};
 use crate::source::{Problem, Problems, did_you_mean};
 use crate::store::Stores;
+use crate::store::sql::Described;
 use crate::verdict::{LayerId, Mode};
-
-/// Parameters that every look-up gets.
-const ALWAYS_BOUND: [&str; 2] = ["principal", "tenant"];
 
 /// What in the policy cannot work under these settings. `stores.sql` holds the databases that could be opened; a look-up
 /// whose database is missing there is not checked further.
@@ -27,9 +28,12 @@ pub fn check_against(checked: &Checked, settings: &Settings, stores: &Stores) ->
     against.tickets(&mut problems);
     problems.extend(against.provider_tools());
     against.provenance(&mut problems);
+    problems.extend(against.rendered());
+    problems.extend(against.forward());
     for rule in &checked.policy.tools {
         problems.extend(against.venue(rule));
         problems.extend(against.reachable(rule));
+        problems.extend(against.identities(rule));
         problems.extend(against.unsettled(rule));
     }
     problems.sorted()
@@ -52,91 +56,105 @@ impl Against<'_> {
     }
 
     fn lookups(&self, stores: &Stores, problems: &mut Problems) {
-        let mut parameters: HashMap<&LookupName, Vec<String>> = HashMap::new();
+        let mut described = HashMap::new();
         for (name, lookup) in &self.policy.lookups {
-            if !self.settings.stores.contains_key(&lookup.store) {
-                let known = self.settings.stores.keys().map(StoreName::as_str);
-                problems.0.push(self.at(
-                    &format!("lookups.{name}.store"),
-                    format!("the config has no store `{}`", lookup.store),
-                    did_you_mean("stores of the config", lookup.store.as_str(), known),
-                ));
-                continue;
-            }
-            match stores
-                .sql
-                .get(&lookup.store)
-                .map(|store| store.check(&lookup.sql))
-            {
-                None => {}
-                Some(Ok(names)) => drop(parameters.insert(name, names)),
-                Some(Err(error)) => problems.0.push(self.at(
-                    &format!("lookups.{name}.sql"),
-                    format!("the look-up `{name}` cannot run: {error}"),
-                    "write one SELECT with parameters such as `:principal`",
-                )),
+            match lookup {
+                Lookup::Sql(sql) => {
+                    let found = self.described(name, sql, stores, problems);
+                    described.extend(found.map(|found| (name, found)));
+                }
+                Lookup::Http(http) => self.upstream(name, http, problems),
             }
         }
         for rule in &self.policy.tools {
-            self.parameters(rule, &parameters, problems);
+            self.usage(rule, &described, problems);
         }
     }
 
-    /// Each use of a look-up binds what its SQL asks for, and nothing in vain.
-    fn parameters(
+    fn described(
+        &self,
+        name: &LookupName,
+        lookup: &SqlLookup,
+        stores: &Stores,
+        problems: &mut Problems,
+    ) -> Option<Described> {
+        if !self.settings.stores.contains_key(&lookup.store) {
+            let known = self.settings.stores.keys().map(StoreName::as_str);
+            problems.0.push(self.at(
+                &format!("lookups.{name}.store"),
+                format!("the config has no store `{}`", lookup.store),
+                did_you_mean("stores of the config", lookup.store.as_str(), known),
+            ));
+            return None;
+        }
+        match stores.sql.get(&lookup.store)?.check(&lookup.sql) {
+            Ok(described) => Some(described),
+            Err(error) => {
+                problems.0.push(self.at(
+                    &format!("lookups.{name}.sql"),
+                    format!("the look-up `{name}` cannot run: {error}"),
+                    "write one SELECT with parameters such as `:principal`",
+                ));
+                None
+            }
+        }
+    }
+
+    fn upstream(&self, name: &LookupName, lookup: &HttpLookup, problems: &mut Problems) {
+        if !self.settings.upstreams.contains_key(&lookup.upstream) {
+            let known = self.settings.upstreams.keys().map(UpstreamName::as_str);
+            problems.0.push(self.at(
+                &format!("lookups.{name}.http.upstream"),
+                format!("the config has no upstream `{}`", lookup.upstream),
+                did_you_mean("upstreams of the config", lookup.upstream.as_str(), known),
+            ));
+        }
+    }
+
+    /// Each use of a look-up binds what it asks for, nothing in vain, and can read what it gives.
+    fn usage(
         &self,
         rule: &ToolRule,
-        parameters: &HashMap<&LookupName, Vec<String>>,
+        described: &HashMap<&LookupName, Described>,
         problems: &mut Problems,
     ) {
-        let unbound = |lookup: &LookupName, bind: Option<&str>| {
-            let known = |name: &&String| {
-                ALWAYS_BOUND.contains(&name.as_str()) || bind == Some(name.as_str())
-            };
-            let names = parameters.get(lookup)?;
-            names.iter().find(|name| !known(name)).cloned()
-        };
         for use_ in &rule.ownership {
-            let uses = |names: &Vec<String>| names.contains(&use_.bind);
-            if let Some(name) = unbound(&use_.owner, Some(&use_.bind)) {
-                problems.0.push(self.at(
-                    &format!("{}.owner", use_.id),
-                    format!(
-                        "the look-up `{}` asks for `:{name}`, which is not bound here",
-                        use_.owner
-                    ),
-                    format!("write `as: {name}`, or change the look-up's SQL"),
-                ));
-            } else if parameters
-                .get(&use_.owner)
-                .is_some_and(|names| !uses(names))
-            {
-                problems.0.push(self.at(
-                    &format!("{}.as", use_.id),
-                    format!(
-                        "the look-up `{}` does not ask for `:{}`",
-                        use_.owner, use_.bind
-                    ),
-                    "its SQL must name the resource, such as `WHERE id = :order_id`",
-                ));
-            }
+            let Some(lookup) = self.policy.lookups.get(&use_.owner) else {
+                continue;
+            };
+            let binds = use_.binds();
+            let fits = match (lookup, described.get(&use_.owner)) {
+                (Lookup::Sql(sql), Some(found)) => {
+                    usage::owner_fits(use_.owner.as_str(), &sql.sql, found, &binds).map(drop)
+                }
+                (Lookup::Sql(_), None) => Ok(()),
+                (Lookup::Http(_), _) => lookup.http_fits(use_.owner.as_str(), &binds),
+            };
+            let Err(misfit) = fits else { continue };
+            let key = match &misfit.vain {
+                Some(vain) if *vain == use_.bind => "as".to_owned(),
+                Some(vain) => format!("with.{vain}"),
+                None => "owner".to_owned(),
+            };
+            let path = format!("{}.{key}", use_.id);
+            problems.0.push(self.at(&path, misfit.message, misfit.help));
         }
         let recipients = rule.recipients.iter().map(|rule| (&rule.id, &rule.allow));
         let egress = rule.egress.iter().map(|rule| (&rule.id, &rule.allow));
         let arguments = rule.arguments.iter().map(|rule| (&rule.id, &rule.allow));
         for (id, allow) in recipients.chain(egress).chain(arguments) {
             for (index, allowed) in allow.iter().enumerate() {
-                let Allowed::Lookup(lookup) = allowed else {
+                let Allowed::Lookup(name) = allowed else {
                     continue;
                 };
-                if let Some(name) = unbound(lookup, None) {
-                    problems.0.push(self.at(
-                        &format!("{id}.allow[{index}].lookup"),
-                        format!(
-                            "the look-up `{lookup}` asks for `:{name}`, which is not bound here"
-                        ),
-                        "a look-up of allowed values knows `:principal` and `:tenant` only",
-                    ));
+                let fits = match (self.policy.lookups.get(name), described.get(name)) {
+                    (Some(Lookup::Sql(_)), Some(found)) => usage::values_fit(name.as_str(), found),
+                    (Some(lookup @ Lookup::Http(_)), _) => lookup.http_fits(name.as_str(), &[]),
+                    _ => Ok(()),
+                };
+                if let Err(misfit) = fits {
+                    let path = format!("{id}.allow[{index}].lookup");
+                    problems.0.push(self.at(&path, misfit.message, misfit.help));
                 }
             }
         }
@@ -222,6 +240,45 @@ impl Against<'_> {
                     ));
                 }
             }
+        }
+    }
+
+    /// Rendered text is what a model writes.
+    fn rendered(&self) -> Option<Problem> {
+        if self.policy.rendered.is_none() || self.has_model_route() {
+            return None;
+        }
+        Some(self.at(
+            "rendered",
+            "this can never match: no route of the config leads to a model".to_owned(),
+            "add a model's route to the config, or remove `rendered`",
+        ))
+    }
+
+    /// A forward proxy and what says where it may lead come together.
+    fn forward(&self) -> Option<Problem> {
+        let listens = self.settings.listen.forward.is_some();
+        match (&self.policy.forward, listens) {
+            (None, false) => None,
+            (Some(_), true) if self.policy.modes.of(LayerId::Egress) == Mode::Off => {
+                let message = "`listen.forward` is set in the config and the layer `egress` is off: nobody judges where agents go";
+                Some(self.at(
+                    "layers.egress",
+                    message.to_owned(),
+                    "write `egress: enforce`, or remove `listen.forward` from the config",
+                ))
+            }
+            (Some(_), true) => None,
+            (Some(_), false) => Some(self.at(
+                "forward",
+                "this section can never apply: the config has no forward proxy".to_owned(),
+                "add `listen: {forward: 127.0.0.1:3128}` to the config, or remove `forward`",
+            )),
+            (None, true) => Some(self.at(
+                "forward",
+                "`listen.forward` is set in the config and the policy does not say where agents may go".to_owned(),
+                "add `forward: {allow: [LIST]}` to the policy, or remove `listen.forward` from the config",
+            )),
         }
     }
 
@@ -321,6 +378,57 @@ impl Against<'_> {
                 meant("all routes", rule, &tools),
             ),
         ))
+    }
+
+    /// What a rule asks of the caller's identity, some caller of the config can have.
+    fn identities(&self, rule: &ToolRule) -> Vec<Problem> {
+        let principals = &self.settings.principals;
+        let mut problems = Vec::new();
+        if let Some(named) = principals.named() {
+            for (index, scope) in rule.scopes.iter().enumerate() {
+                if !named.iter().any(|it| it.scopes.contains(scope)) {
+                    let known = named.iter().flat_map(|it| &it.scopes).map(AsRef::as_ref);
+                    problems.push(self.at(
+                        &format!("{}.scopes[{index}]", rule.id),
+                        format!("no principal of the config has the scope `{scope}`"),
+                        did_you_mean("scopes of the config", scope, known),
+                    ));
+                }
+            }
+        }
+        for (index, agent) in rule.agents.iter().enumerate() {
+            let known: Option<Vec<&str>> = match principals {
+                Principals::Jwt(jwt) => jwt.actors.as_ref().map(|actors| {
+                    let plain = jwt.claims.agent.is_none().then_some(&jwt.agent);
+                    actors.iter().chain(plain).map(AsRef::as_ref).collect()
+                }),
+                named => named.named().map(|named| {
+                    let agents = named.into_iter().map(|it| it.agent.as_ref());
+                    agents.collect()
+                }),
+            };
+            // Where tokens may name any agent, nobody knows.
+            let open = matches!(principals, Principals::Jwt(jwt) if jwt.claims.agent.is_some());
+            if let Some(known) = known.filter(|known| !open && !known.contains(&&**agent)) {
+                problems.push(self.at(
+                    &format!("{}.agents[{index}]", rule.id),
+                    format!("no principal of the config can be the agent `{agent}`"),
+                    did_you_mean("agents of the config", agent, known),
+                ));
+            }
+        }
+        let named = matches!(principals, Principals::Jwt(jwt) if jwt.claims.session.is_some());
+        if rule.own_session && !named {
+            problems.push(
+                self.at(
+                    &format!("{}.session", rule.id),
+                    "no caller of the config has a session of its own: every call would be refused"
+                        .to_owned(),
+                    "name the token's claim in `principal.jwt.claims.session` of the config",
+                ),
+            );
+        }
+        problems
     }
 
     /// A call that may be held must not come on an HTTP route that takes it for a mere proposal.

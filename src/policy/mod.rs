@@ -6,10 +6,11 @@ mod model;
 mod names;
 mod schema;
 mod selector;
+pub(crate) mod usage;
 
 pub use against::check_against;
 pub use compile::{Checked, check, load, parse, read};
 pub use model::*;
 pub use names::unresolved;
 pub use schema::schema;
-pub use selector::{At, Selector, Tree};
+pub use selector::{At, Branch, Selector, Tree, leading};

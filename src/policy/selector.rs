@@ -130,12 +130,101 @@ impl Selector {
         children
     }
 
+    /// Where each branch of the selector ends: every element of a list, also one that has not what the selector asks of it.
+    pub fn branches<'v>(&self, root: &'v Value) -> Vec<Branch<'v>> {
+        let mut found = Vec::new();
+        branch(&self.steps, root, &mut String::new(), &mut found);
+        found
+    }
+
+    /// Leading steps that both have: what is found below the same place belongs together.
+    pub fn shared_steps(&self, other: &Self) -> usize {
+        let pairs = self.steps.iter().zip(&other.steps);
+        pairs
+            .take_while(|(one, two)| one == two && **one != Step::Deep)
+            .count()
+    }
+
     /// Shows every value at or below the selected ones, one after the other: there may be very many.
     pub fn each_below<'v, T: Tree>(&self, root: &'v T, mut visit: impl FnMut(&At<'v>, &'v T)) {
         let mut steps = self.steps.clone();
         steps.push(Step::Deep);
         walk(&steps, root, &mut At::default(), &mut visit);
     }
+}
+
+/// The end of one branch of a selector, with its JSON Pointer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Branch<'v> {
+    /// A value.
+    Value(String, &'v Value),
+    /// The key is absent, the list is empty, or there is a null in its place.
+    Missing(String),
+    /// A value of another shape: text where the selector expects a list, say.
+    Misfit(String),
+}
+
+/// The first `steps` steps of a JSON Pointer.
+pub fn leading(pointer: &str, steps: usize) -> &str {
+    let mut slashes = pointer.match_indices('/').skip(steps);
+    let end = slashes.next().map_or(pointer.len(), |(at, _)| at);
+    pointer.get(..end).unwrap_or(pointer)
+}
+
+fn branch<'v>(steps: &[Step], value: &'v Value, at: &mut String, found: &mut Vec<Branch<'v>>) {
+    let Some((first, rest)) = steps.split_first() else {
+        found.push(Branch::Value(at.clone(), value));
+        return;
+    };
+    let before = found.len();
+    match (first, value) {
+        (Step::Deep, _) => {
+            let mut deep = At {
+                pointer: at.clone(),
+                key: "",
+            };
+            walk(steps, value, &mut deep, &mut |at, value| {
+                found.push(Branch::Value(at.pointer.clone(), value));
+            });
+        }
+        (_, Value::Null) => {}
+        (Step::Key(key, fold), Value::Object(map)) => {
+            let named = map.iter().filter(|(name, _)| is_key(name, key, fold));
+            named.for_each(|(name, child)| below(name, child, rest, at, found));
+        }
+        (Step::Key(key, _), Value::Array(items)) => {
+            match key.parse().ok().and_then(|i: usize| items.get(i)) {
+                Some(child) => below(key, child, rest, at, found),
+                None => found.push(Branch::Misfit(at.clone())),
+            }
+        }
+        (Step::Each, Value::Object(map)) => {
+            map.iter()
+                .for_each(|(name, child)| below(name, child, rest, at, found));
+        }
+        (Step::Each, Value::Array(items)) => {
+            for (index, child) in items.iter().enumerate() {
+                below(&index.to_string(), child, rest, at, found);
+            }
+        }
+        _ => found.push(Branch::Misfit(at.clone())),
+    }
+    if found.len() == before {
+        found.push(Branch::Missing(at.clone()));
+    }
+}
+
+fn below<'v>(
+    name: &str,
+    child: &'v Value,
+    rest: &[Step],
+    at: &mut String,
+    found: &mut Vec<Branch<'v>>,
+) {
+    let length = at.len();
+    Place::push_step(at, name);
+    branch(rest, child, at, found);
+    at.truncate(length);
 }
 
 /// Where a value stands.
@@ -322,6 +411,54 @@ mod tests {
         );
         assert_eq!(strays("/people/*"), [] as [&str; 0]);
         assert_eq!(strays("/people"), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn every_branch_has_an_end() {
+        let ends = |selector: &str, value: &Value| -> Vec<String> {
+            let selector = Selector::parse(selector).unwrap();
+            let ends = selector.branches(value).into_iter().map(|end| match end {
+                Branch::Value(at, value) => format!("{at} = {value}"),
+                Branch::Missing(at) => format!("{at} lacks it"),
+                Branch::Misfit(at) => format!("{at} is another"),
+            });
+            ends.collect()
+        };
+        let value = json!({"ids": ["a", null], "of": [{"id": 1}, {}, "x", null], "one": "b", "none": [], "Ids": "c"});
+        assert_eq!(
+            ends("/ids/*", &value),
+            ["/ids/0 = \"a\"", "/ids/1 = null", "/Ids is another"]
+        );
+        assert_eq!(
+            ends("/of/*/id", &value),
+            [
+                "/of/0/id = 1",
+                "/of/1 lacks it",
+                "/of/2 is another",
+                "/of/3 lacks it"
+            ]
+        );
+        assert_eq!(ends("/one", &value), ["/one = \"b\""]);
+        assert_eq!(ends("/one/*", &value), ["/one is another"]);
+        assert_eq!(ends("/none/*", &value), ["/none lacks it"]);
+        assert_eq!(ends("/else/*/id", &value), [" lacks it"]);
+        assert_eq!(ends("/**/id", &value), ["/of/0/id = 1"]);
+        assert_eq!(ends("/one/**/id", &value), ["/one lacks it"]);
+    }
+
+    #[test]
+    fn what_belongs_together_shares_its_first_steps() {
+        let shared = |one: &str, two: &str| {
+            Selector::parse(one)
+                .unwrap()
+                .shared_steps(&Selector::parse(two).unwrap())
+        };
+        assert_eq!(shared("/orders/*/id", "/orders/*/items/*"), 2);
+        assert_eq!(shared("/order_id", "/item_ids/*"), 0);
+        assert_eq!(shared("/**/id", "/**/item"), 0);
+        assert_eq!(leading("/orders/3/items/0", 2), "/orders/3");
+        assert_eq!(leading("/orders/3", 2), "/orders/3");
+        assert_eq!(leading("/orders/3", 0), "");
     }
 
     #[test]

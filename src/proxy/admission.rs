@@ -12,7 +12,7 @@ use url::{Host, Url};
 use super::TwoFramings;
 use super::headers::{OWN, connection_names};
 use super::refuse::{self, ErrorCode};
-use crate::settings::{Listen, Principals, SessionSource, Settings};
+use crate::settings::{Listen, SessionSource, Settings};
 
 /// Most header lines of a request.
 const MOST_HEADERS: usize = 100;
@@ -58,7 +58,7 @@ const SINGLE: [&str; 7] = [
 ];
 
 /// Whether a `Connection` header must not name it.
-pub(super) fn is_protected(name: &str) -> bool {
+pub(crate) fn is_protected(name: &str) -> bool {
     PROTECTED.contains(&name)
         || PROTECTED_FAMILIES
             .iter()
@@ -88,13 +88,10 @@ pub(super) struct Admission {
 impl Admission {
     /// `pseudonym` is unique to this process, so that only a true loop is one.
     pub(super) fn new(settings: &Settings, pseudonym: String) -> Self {
-        let key = match &settings.principals {
-            Principals::ApiKeys { header, .. } => Some(header.clone()),
-            Principals::Fixed(_) => None,
-        };
+        let key = settings.principals.header().cloned();
         let session = match &settings.session {
             SessionSource::Header(name) => Some(name.clone()),
-            SessionSource::Fixed(_) => None,
+            SessionSource::Fixed(_) | SessionSource::Token => None,
         };
         let Listen {
             agents,
@@ -122,18 +119,12 @@ impl Admission {
         let headers = &parts.headers;
         bounded(headers)?;
         let authority = authority(parts)?;
-        framing(parts)?;
-        if headers
-            .keys()
-            .any(|name| is_single(name.as_str()) && headers.get_all(name).iter().nth(1).is_some())
-        {
-            return Err(&refuse::HEADER_DUPLICATE);
-        }
+        unambiguous(parts)?;
         let taken = |name: &str| is_protected(name) || self.own.iter().any(|own| own == name);
         if connection_names(headers).iter().any(|name| taken(name)) {
             return Err(&refuse::CONNECTION_INVALID);
         }
-        self.is_looped(headers)?;
+        not_looped(headers, &self.pseudonym)?;
         // Before any answer that a web page could read: a name that leads to this machine may be anybody's.
         if !self.takes_host(authority.host()) {
             return Err(&refuse::HOST_REFUSED);
@@ -142,19 +133,6 @@ impl Admission {
             Some(origin) if !self.takes_origin(origin) => Err(&refuse::ORIGIN_REFUSED),
             _ => Ok(()),
         }
-    }
-
-    fn is_looped(&self, headers: &HeaderMap) -> Result<(), &'static ErrorCode> {
-        let looped = headers
-            .get_all(header::VIA)
-            .iter()
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split([',', ' ']))
-            .any(|token| token == self.pseudonym);
-        if looped {
-            return Err(&refuse::LOOP_DETECTED);
-        }
-        Ok(())
     }
 
     /// A page gets a browser to send it a name of the page's own, never an address.
@@ -192,6 +170,41 @@ impl Admission {
             None => false,
         }
     }
+}
+
+/// What holds of every head, whatever its target: not too large, one framing, and each header once that must be.
+///
+/// # Errors
+/// The code of the first fault.
+pub(crate) fn unambiguous(parts: &Parts) -> Result<(), &'static ErrorCode> {
+    bounded(&parts.headers)?;
+    framing(parts)?;
+    let headers = &parts.headers;
+    let twice = |name: &HeaderName| headers.get_all(name).iter().nth(1).is_some();
+    if headers
+        .keys()
+        .any(|name| is_single(name.as_str()) && twice(name))
+    {
+        return Err(&refuse::HEADER_DUPLICATE);
+    }
+    Ok(())
+}
+
+/// Refuses what has passed the process of this pseudonym before.
+///
+/// # Errors
+/// [`refuse::LOOP_DETECTED`].
+pub(crate) fn not_looped(headers: &HeaderMap, pseudonym: &str) -> Result<(), &'static ErrorCode> {
+    let looped = headers
+        .get_all(header::VIA)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split([',', ' ']))
+        .any(|token| token == pseudonym);
+    if looped {
+        return Err(&refuse::LOOP_DETECTED);
+    }
+    Ok(())
 }
 
 /// The libraries bound a head too, but each in its own way.

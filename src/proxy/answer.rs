@@ -5,13 +5,14 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode, header, response};
 
+use super::redirect::{self, Redirect, redirect};
 use super::refuse::{self, Refused};
 use super::relay::Relay;
 use super::stream::{self, Driver, Events};
 use super::transit::Transit;
 use super::{Body, full, headers};
 use crate::guard::Receipt;
-use crate::item::RouteKind;
+use crate::item::{EgressTarget, Item, Leg, Located, Place, RouteKind};
 use crate::metrics::UpstreamFault;
 use crate::protocols::{Framing, Request};
 use crate::wire::body::{self, BodyError, Encodings, Pace};
@@ -26,6 +27,8 @@ pub(super) struct Incoming {
     encodings: Encodings,
     driver: Driver,
     bodiless: bool,
+    /// Where it sends the agent, past the proxy.
+    elsewhere: Option<EgressTarget>,
 }
 
 /// Why no answer can be given.
@@ -66,6 +69,7 @@ impl Incoming {
         let encodings =
             Encodings::of(&head.headers).map_err(|error| stream::unread(transit, &error))?;
         let driver = driver(transit, request, &head)?;
+        let elsewhere = elsewhere(transit, request, &head)?;
         // RFC 9112 section 6.3.
         let bodiless = request.parts.method == Method::HEAD
             || matches!(
@@ -79,13 +83,37 @@ impl Incoming {
             encodings,
             driver,
             bodiless,
+            elsewhere,
         })
     }
 
+    /// Has the place judged that the agent is sent to.
+    async fn allowed(&mut self) -> Result<(), Refused> {
+        let Some(target) = self.elsewhere.take() else {
+            return Ok(());
+        };
+        let located = Located {
+            place: Place {
+                pointer: "location".to_owned(),
+                span: None,
+            },
+            item: Item::Egress(target),
+        };
+        let judged = self.transit.judge(Leg::ToAgent, vec![located], &[]).await;
+        let judged = judged.map_err(|undecided| refuse::undecided_response(&undecided))?;
+        let ruling = judged.decision.rulings.first().ok_or(&refuse::INTERNAL)?;
+        match ruling.verdict.finding() {
+            None => Ok(()),
+            Some(finding) => Err(redirect::refusal(finding)),
+        }
+    }
+
     /// The answer: at once where it comes in events, else when it is whole and judged.
-    pub(super) async fn answer(self) -> Result<Response<Body>, Refused> {
+    pub(super) async fn answer(mut self) -> Result<Response<Body>, Refused> {
+        self.allowed().await?;
         if self.driver.framing() == Framing::Events && !self.bodiless {
             let mut headers = headers::returning(&self.head.headers, false);
+            masked(&self.transit, &mut headers);
             headers::unbuffered(&mut headers);
             let body = stream::events(self.driver, self.body, &self.encodings).await?;
             return Ok(with_head(self.head.status, headers, body));
@@ -96,11 +124,13 @@ impl Incoming {
 
     /// The answer, whole and judged. Where a protocol has messages on the way to it these go to `relay` as they come: a server
     /// may wait for what its client says to them.
-    pub(super) async fn relayed(self, relay: &mut Relay) -> Result<Response<Bytes>, Failure> {
+    pub(super) async fn relayed(mut self, relay: &mut Relay) -> Result<Response<Bytes>, Failure> {
+        self.allowed().await?;
         if self.bodiless || self.driver.is_answered().is_none() {
             return self.whole().await;
         }
         let mut headers = headers::returning(&self.head.headers, false);
+        masked(&self.transit, &mut headers);
         headers::unbuffered(&mut headers);
         let sign = self.driver.keep_alive();
         let limit = self.transit.settings.limits.response_body;
@@ -129,7 +159,8 @@ impl Incoming {
     }
 
     /// The answer, whole and judged.
-    async fn whole(self) -> Result<Response<Bytes>, Failure> {
+    async fn whole(mut self) -> Result<Response<Bytes>, Failure> {
+        self.allowed().await?;
         let Self {
             transit,
             head,
@@ -137,9 +168,11 @@ impl Incoming {
             encodings,
             driver,
             bodiless,
+            elsewhere: _,
         } = self;
         if bodiless {
-            let headers = headers::returning(&head.headers, true);
+            let mut headers = headers::returning(&head.headers, true);
+            masked(&transit, &mut headers);
             return Ok(with_head(head.status, headers, Bytes::new()));
         }
         let limit = transit.settings.limits.response_body;
@@ -150,10 +183,21 @@ impl Incoming {
         let came = body::read(body, &encodings, limit, pace, &transit.memory)
             .await
             .map_err(|error| Failure::of(&transit, &error))?;
-        let out = driver.whole(came.clone()).await?;
+        let read = match &transit.mask {
+            Some(mask) => mask.whole(came.clone()),
+            None => came.clone(),
+        };
+        let out = driver.whole(read).await?;
         let exact = encodings.is_identity() && came == out;
-        let headers = headers::returning(&head.headers, exact);
+        let mut headers = headers::returning(&head.headers, exact);
+        masked(&transit, &mut headers);
         Ok(with_head(head.status, headers, out))
+    }
+}
+
+fn masked(transit: &Transit, headers: &mut http::HeaderMap) {
+    if let Some(mask) = &transit.mask {
+        mask.headers(headers);
     }
 }
 
@@ -187,6 +231,35 @@ fn driver(
         reader,
         head.status.is_success(),
     ))
+}
+
+/// A redirect of a tool's backend with a host of its own: agents follow it by themselves.
+fn elsewhere(
+    transit: &Transit,
+    request: &Request,
+    head: &response::Parts,
+) -> Result<Option<EgressTarget>, Refused> {
+    if transit.kind() != RouteKind::Http {
+        return Ok(None);
+    }
+    let upstream = &transit.entry.route.upstream;
+    let base = transit.settings.upstreams.get(upstream);
+    let base = base.map(|upstream| upstream.url.to_string());
+    let method = request.parts.method.as_str();
+    match redirect(
+        head.status,
+        &head.headers,
+        &base.unwrap_or_default(),
+        method,
+    ) {
+        // A path leads the agent back to the proxy.
+        Redirect::None | Redirect::Here(_) => Ok(None),
+        Redirect::Elsewhere(target) => Ok(Some(target)),
+        Redirect::Ambiguous => {
+            transit.fault(UpstreamFault::Unreadable, &"a redirect to two places");
+            Err(refuse::RESPONSE_UNREADABLE.refusal())
+        }
+    }
 }
 
 fn with_head<B>(status: StatusCode, headers: http::HeaderMap, body: B) -> Response<B> {

@@ -1,6 +1,7 @@
 //! The real upstream: HTTP/1.1 over TCP, that or HTTP/2 over TLS, pooled by upstream. A request is put on the wire once.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::Uri;
 use http::uri::{Authority, PathAndQuery, Scheme};
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -35,7 +36,7 @@ const STREAM_WINDOW: u32 = 256 << 10;
 /// Of all answers on one connection: so many that slow agents never hold up the others.
 const CONNECTION_WINDOW: u32 = 1 << 30;
 
-type Connector = Bounded<HttpsConnector<HttpConnector>>;
+pub(super) type Connector = Bounded<HttpsConnector<HttpConnector>>;
 
 /// Sends to the upstreams of the settings.
 #[derive(Clone)]
@@ -45,13 +46,13 @@ pub struct HttpUpstream {
 }
 
 /// One upstream, with connections that no other upstream uses: another may send another credential to the same place.
-struct Peer {
-    client: Client<Connector, Full<Bytes>>,
+pub(super) struct Peer {
+    pub(super) client: Client<Connector, Full<Bytes>>,
     connector: Connector,
-    base: Base,
+    pub(super) base: Base,
 }
 
-struct Base {
+pub(super) struct Base {
     scheme: Scheme,
     authority: Authority,
     /// Without trailing slash.
@@ -89,6 +90,10 @@ impl HttpUpstream {
 }
 
 impl HttpUpstream {
+    pub(super) fn peer(&self, name: &UpstreamName) -> Option<&Peer> {
+        self.peers.get(name)
+    }
+
     /// Tries a connection, with TLS where the URL says so, and closes it: nothing is sent.
     ///
     /// # Errors
@@ -151,7 +156,7 @@ impl Base {
         })
     }
 
-    fn join(&self, below: &Uri) -> Option<Uri> {
+    pub(super) fn join(&self, below: &Uri) -> Option<Uri> {
         let rest = below.path_and_query().map_or("/", PathAndQuery::as_str);
         // The route's prefix itself is the base itself: `/mcp` and `/mcp/` may be two resources, and only one of them is there.
         let (path, rest) = match rest.strip_prefix('/') {
@@ -198,8 +203,58 @@ impl Upstream for HttpUpstream {
     }
 }
 
+/// Gets one URL of the operator's: no redirects are followed, and the whole takes bounded time and bytes.
+pub(crate) struct Getter {
+    client: Client<Connector, Full<Bytes>>,
+    url: Uri,
+}
+
+/// For the whole of a [`Getter::get`] besides connecting.
+const GET: Duration = Duration::from_secs(10);
+
+impl Getter {
+    /// Trusts the authorities in the file, or else the public ones.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub(crate) fn new(url: Uri, ca: Option<&Path>, connect: Duration) -> Result<Self, String> {
+        let authorities = ca.map(pem::authorities).transpose();
+        let authorities = authorities.map_err(|error| error.to_string())?;
+        let connector = connector(authorities, connect)
+            .map_err(|error| format!("TLS cannot start: {error}"))?;
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(POOL_IDLE)
+            .build(connector);
+        Ok(Self { client, url })
+    }
+
+    /// The body of a 200, at most `most` bytes of it.
+    ///
+    /// # Errors
+    /// Why there is none. The words hold nothing of the answer.
+    pub(crate) async fn get(&self, most: usize) -> Result<Bytes, String> {
+        let whole = async {
+            let mut request = http::Request::new(Full::new(Bytes::new()));
+            *request.uri_mut() = self.url.clone();
+            let accept = http::HeaderValue::from_static("application/json");
+            request.headers_mut().insert(http::header::ACCEPT, accept);
+            let asked = self.client.request(request).await;
+            let response = asked.map_err(|error| chain(&error))?;
+            if response.status() != http::StatusCode::OK {
+                return Err(format!("it is answered with {}", response.status()));
+            }
+            let body = Limited::new(response.into_body(), most).collect().await;
+            let body = body.map_err(|error| chain(&*error))?;
+            Ok(body.to_bytes())
+        };
+        let got = tokio::time::timeout(GET, whole).await;
+        got.map_err(|_| format!("it is not answered within {GET:?}"))?
+    }
+}
+
 /// The error and what caused it, one line.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
@@ -242,7 +297,7 @@ fn connector(
 
 /// Bounds the whole of connecting: name look-up, TCP and TLS.
 #[derive(Clone)]
-struct Bounded<C> {
+pub(super) struct Bounded<C> {
     inner: C,
     limit: Duration,
 }

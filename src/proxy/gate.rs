@@ -16,8 +16,9 @@ use super::admission::Admission;
 use super::answer::{self, Incoming};
 use super::claims::Claims;
 use super::headers::Forwarding;
-use super::identify::{identify, scoped};
+use super::identify::{Identify, scoped};
 use super::passage::Passage;
+use super::placeholders::Placeholders;
 use super::redeem::Redemption;
 use super::refuse::{self, Refused, should_retry};
 use super::route::{Entry, Routes};
@@ -41,11 +42,11 @@ use crate::wire::json::{BODY_DEPTH, Document};
 use crate::wire::media::{Media, media};
 use crate::wire::offload::offload;
 
-const POLICY: HeaderName = HeaderName::from_static("holdpoint-policy");
+pub(crate) const POLICY: HeaderName = HeaderName::from_static("holdpoint-policy");
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// Characters of the policy's hash that a response shows.
-const HASH_PREFIX: usize = 12;
+pub(crate) const HASH_PREFIX: usize = 12;
 /// How long the rest of a refused request is read, so that its sender gets to read the answer.
 const LINGER: Duration = Duration::from_secs(2);
 /// Bytes of a request's body that must come in each `timeouts.request_idle`: one that only drips holds its place for nothing.
@@ -66,7 +67,9 @@ pub(super) struct Gate<U> {
     pub(super) setup: Setup,
     pub(super) routes: Routes,
     pub(super) admission: Admission,
+    pub(super) identify: Identify,
     pub(super) forwarding: Forwarding,
+    pub(super) secrets: Placeholders,
     pub(super) permits: Arc<Semaphore>,
     pub(super) memory: Budget,
     pub(super) tasks: TaskTracker,
@@ -86,7 +89,10 @@ impl<U: Upstream> Gate<U> {
         let guard = self.setup.guard.load_full();
         let routed = self.routes.find(&parts.uri);
         let entry = routed.as_ref().ok().map(|(entry, _)| Arc::clone(entry));
-        let mut passage = Passage::begin(&self.setup.metrics, entry.as_ref());
+        let named = entry
+            .as_ref()
+            .map(|entry| (entry.route.name.clone(), entry.protocol.name()));
+        let mut passage = Passage::begin(&self.setup.metrics, named);
         let mut address = None;
         let answered = match routed {
             Err(code) => Err(code.refusal()),
@@ -152,7 +158,10 @@ impl<U: Upstream> Gate<U> {
         if asks_for_websocket(&parts.headers) {
             return Err(refuse::UPGRADE_UNSUPPORTED.refusal());
         }
-        let mut session = identify(&parts.headers, &settings.principals, &settings.session)?;
+        let mut session = self
+            .identify
+            .session(&parts, guard.clock().as_ref())
+            .await?;
         let (request, encoded) = self.receive(below, parts, body).await?;
         if entry.protocol.kind() != RouteKind::Http
             && matches!(request.parts.method, Method::GET | Method::HEAD)
@@ -180,6 +189,7 @@ impl<U: Upstream> Gate<U> {
             settings: Arc::clone(settings),
             entry: Arc::clone(entry),
             session: Arc::new(session),
+            mask: self.secrets.mask(&entry.route.upstream),
             memory: self.memory.clone(),
             trail,
         });
@@ -223,7 +233,14 @@ impl<U: Upstream> Gate<U> {
             claims.not_sent().await;
             return Err(refuse::INTERNAL.refusal());
         };
-        let mut outgoing = self.outgoing(&request, upstream, exact);
+        let outgoing = self.outgoing(&request, upstream, exact);
+        let mut outgoing = match self.secrets.fill(outgoing, name, transit.kind()) {
+            Ok(outgoing) => outgoing,
+            Err(code) => {
+                claims.not_sent().await;
+                return Err(code.refusal());
+            }
+        };
         if let Some(key) = claims.key() {
             outgoing.headers_mut().insert(IDEMPOTENCY_KEY, key);
         }
@@ -344,7 +361,7 @@ async fn judge(transit: &Transit, request: &Request) -> Result<Decision, Refused
 
 /// Whether the client wants to leave HTTP for WebSocket, whose frames no adapter reads. Any other upgrade is an offer that a
 /// server may pass over (RFC 9110 section 7.8).
-fn asks_for_websocket(headers: &HeaderMap) -> bool {
+pub(crate) fn asks_for_websocket(headers: &HeaderMap) -> bool {
     let offers = headers.get_all(header::UPGRADE).iter();
     offers
         .flat_map(|value| value.as_bytes().split(|b| *b == b','))
@@ -356,8 +373,19 @@ fn same(a: &Bytes, b: &Bytes) -> bool {
     std::ptr::eq(a.as_ptr(), b.as_ptr()) && a.len() == b.len()
 }
 
+/// What RFC 6750 section 3 tells a client of a credential that is not taken.
+fn challenge(code: &str) -> HeaderValue {
+    HeaderValue::from_static(match code {
+        code if code == refuse::TOKEN_EXPIRED.code => {
+            "Bearer error=\"invalid_token\", error_description=\"the token is expired\""
+        }
+        code if code == refuse::TOKEN_INVALID.code => "Bearer error=\"invalid_token\"",
+        _ => "Bearer",
+    })
+}
+
 /// A refusal, with the headers that every client goes by.
-fn refused(mut response: Response<Bytes>, refusal: &Refusal) -> Response<Body> {
+pub(crate) fn refused(mut response: Response<Bytes>, refusal: &Refusal) -> Response<Body> {
     let headers = response.headers_mut();
     headers.insert(SHOULD_RETRY, should_retry(refusal));
     match refusal.status {
@@ -365,7 +393,12 @@ fn refused(mut response: Response<Bytes>, refusal: &Refusal) -> Response<Body> {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         StatusCode::UNAUTHORIZED => {
-            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            headers.insert(header::WWW_AUTHENTICATE, challenge(refusal.code));
+        }
+        StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
+            // What a proxy's clients know how to answer.
+            let basic = HeaderValue::from_static("Basic realm=\"holdpoint\"");
+            headers.insert(header::PROXY_AUTHENTICATE, basic);
         }
         StatusCode::UPGRADE_REQUIRED => {
             headers.insert(header::UPGRADE, HeaderValue::from_static("HTTP/1.1"));

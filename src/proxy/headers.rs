@@ -7,13 +7,13 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 
 use super::admission::{is_protected, is_single};
-use crate::settings::{Principals, Settings, Upstream};
+use crate::settings::{Settings, Upstream};
 
 /// Prefix of the proxy's own headers: set by it alone, in either direction.
-pub(super) const OWN: &str = "holdpoint-";
+pub(crate) const OWN: &str = "holdpoint-";
 
 /// For one connection only (RFC 9110 section 7.6.1), or about its framing, which the proxy makes anew.
-const HOP_BY_HOP: [&str; 9] = [
+pub(crate) const HOP_BY_HOP: [&str; 9] = [
     "connection",
     "keep-alive",
     "proxy-connection",
@@ -42,7 +42,7 @@ const NOT_FORWARDED: [&str; 11] = [
 ];
 
 /// Frameworks take another method or path from these than the one that was judged.
-const OVERRIDES: [&str; 5] = [
+pub(crate) const OVERRIDES: [&str; 5] = [
     "x-http-method-override",
     "x-http-method",
     "x-method-override",
@@ -73,10 +73,7 @@ impl Forwarding {
     /// `pseudonym` is unique to this process.
     pub(super) fn new(settings: &Settings, pseudonym: String) -> Self {
         Self {
-            key: match &settings.principals {
-                Principals::ApiKeys { header, .. } => Some(header.clone()),
-                Principals::Fixed(_) => None,
-            },
+            key: settings.principals.header().cloned(),
             pseudonym,
         }
     }
@@ -137,7 +134,7 @@ impl Forwarding {
 }
 
 /// Names in `Connection`, lower-cased.
-pub(super) fn connection_names(headers: &HeaderMap) -> HashSet<String> {
+pub(crate) fn connection_names(headers: &HeaderMap) -> HashSet<String> {
     headers
         .get_all(header::CONNECTION)
         .iter()
@@ -154,9 +151,12 @@ pub(super) fn returning(came: &HeaderMap, exact: bool) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(came.len() + 2);
     for (name, value) in came {
         let text = name.as_str();
-        // `Alt-Svc` would lead the client past the proxy.
+        // `Alt-Svc` and `Refresh` would lead the client past the proxy.
         let stays = HOP_BY_HOP.contains(&text)
-            || matches!(text, "content-length" | "content-encoding" | "alt-svc")
+            || matches!(
+                text,
+                "content-length" | "content-encoding" | "alt-svc" | "refresh"
+            )
             || (named.contains(text) && !is_protected(text))
             || text.starts_with(OWN)
             || (!exact && ABOUT_BYTES.contains(&text));

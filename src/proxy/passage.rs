@@ -11,14 +11,15 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::BodyExt;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::route::Entry;
 use super::{Body, BoxError};
 use crate::metrics::{Metrics, NO_ROUTE};
+use crate::names::RouteName;
 
 /// Lives as long as the answer's body: a stream counts until it ends.
-pub(super) struct Passage {
+pub(crate) struct Passage {
     metrics: Arc<Metrics>,
-    entry: Option<Arc<Entry>>,
+    /// The route and its protocol, where there is one.
+    route: Option<(RouteName, &'static str)>,
     started: Instant,
     /// `None` until the head of the answer is there.
     status: Option<StatusCode>,
@@ -28,11 +29,11 @@ pub(super) struct Passage {
 }
 
 impl Passage {
-    pub(super) fn begin(metrics: &Arc<Metrics>, entry: Option<&Arc<Entry>>) -> Self {
+    pub(crate) fn begin(metrics: &Arc<Metrics>, route: Option<(RouteName, &'static str)>) -> Self {
         metrics.started();
         Self {
             metrics: Arc::clone(metrics),
-            entry: entry.map(Arc::clone),
+            route,
             started: Instant::now(),
             status: None,
             code: None,
@@ -40,23 +41,28 @@ impl Passage {
         }
     }
 
-    pub(super) fn hold(&mut self, permit: Arc<OwnedSemaphorePermit>) {
+    pub(crate) fn hold(&mut self, permit: Arc<OwnedSemaphorePermit>) {
         self.permit = Some(permit);
     }
 
-    pub(super) fn refused(&mut self, code: &'static str) {
+    pub(crate) fn refused(&mut self, code: &'static str) {
         self.code = Some(code);
         self.metrics.refused(self.route(), code);
     }
 
     fn route(&self) -> &str {
-        self.entry
+        self.route
             .as_ref()
-            .map_or(NO_ROUTE, |entry| entry.route.name.as_str())
+            .map_or(NO_ROUTE, |(name, _)| name.as_str())
+    }
+
+    /// The head of the answer is about to leave, and its body is not an answer's.
+    pub(crate) const fn answered(&mut self, status: StatusCode) {
+        self.status = Some(status);
     }
 
     /// The answer, with this passage inside its body.
-    pub(super) fn carried_by(mut self, response: http::Response<Body>) -> http::Response<Body> {
+    pub(crate) fn carried_by(mut self, response: http::Response<Body>) -> http::Response<Body> {
         self.status = Some(response.status());
         response.map(|body| {
             Carried {
@@ -71,10 +77,7 @@ impl Passage {
 impl Drop for Passage {
     fn drop(&mut self) {
         let elapsed = self.started.elapsed();
-        let protocol = self
-            .entry
-            .as_ref()
-            .map_or(NO_ROUTE, |entry| entry.protocol.name());
+        let protocol = self.route.as_ref().map_or(NO_ROUTE, |(_, name)| *name);
         self.metrics
             .request(self.route(), protocol, self.status, elapsed);
         tracing::info!(

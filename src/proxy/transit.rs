@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::placeholders::Mask;
 use super::refuse::{self, Refused};
 use super::route::Entry;
 use super::trail::Trail;
@@ -22,6 +23,8 @@ pub(super) struct Transit {
     pub(super) settings: Arc<Settings>,
     pub(super) entry: Arc<Entry>,
     pub(super) session: Arc<Session>,
+    /// Takes out of answers what only the proxy may know.
+    pub(super) mask: Option<Arc<Mask>>,
     pub(super) memory: Budget,
     /// `None`: no rule asks who said what.
     pub(super) trail: Option<Trail>,

@@ -3,9 +3,9 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -14,26 +14,23 @@ use hyper::service::Service;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
+use super::accept::{accept, drive};
 use super::framing::{Heads, Watched};
 use super::places::Places;
 use super::sniff;
 use super::taken::Taken;
 use super::tls::HTTP2;
 use super::usage::{Patience, Usage};
+use crate::identity::ClientNames;
 use crate::proxy::{Body, BoxError, ProxyService, TwoFramings, Upstream};
 
 /// Largest head in bytes.
-const HEAD_SIZE: usize = 64 << 10;
-/// After an error of `accept`, such as too many open files.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Between two lines of the log about connections that are refused.
-const REFUSALS_TOLD: Duration = Duration::from_secs(10);
+pub(super) const HEAD_SIZE: usize = 64 << 10;
 
 /// Requests at once on one connection of HTTP/2.
 const STREAMS: u32 = 128;
@@ -76,39 +73,9 @@ pub(super) async fn serve<U: Upstream>(
     door: Door,
     service: ProxyService<U>,
 ) {
-    let mut connections = JoinSet::new();
-    let mut told: Option<Instant> = None;
-    loop {
-        let accepted = tokio::select! {
-            () = door.stop.cancelled() => break,
-            Some(_) = connections.join_next() => continue,
-            accepted = listener.accept() => accepted,
-        };
-        match accepted {
-            Ok((stream, address)) => {
-                let Some(place) = door.places.take(address.ip()) else {
-                    if told.is_none_or(|told| told.elapsed() > REFUSALS_TOLD) {
-                        told = Some(Instant::now());
-                        tracing::warn!("connections are refused: too many are open");
-                    }
-                    continue;
-                };
-                let (door, service) = (door.clone(), service.clone());
-                connections.spawn(async move {
-                    let _place = place;
-                    if let Err(error) = connection(stream, door, service).await {
-                        tracing::debug!(%error, "a connection ended early");
-                    }
-                });
-            }
-            Err(error) => {
-                tracing::warn!(%error, "a connection could not be accepted");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
-    drop(listener);
-    while connections.join_next().await.is_some() {}
+    let (stop, places) = (door.stop.clone(), door.places.clone());
+    let connection = |stream| connection(stream, door.clone(), service.clone());
+    accept(listener, stop, places, connection).await;
 }
 
 async fn connection<U: Upstream>(
@@ -116,22 +83,23 @@ async fn connection<U: Upstream>(
     door: Door,
     service: ProxyService<U>,
 ) -> Result<(), BoxError> {
-    // Each event leaves at once.
-    let _ = stream.set_nodelay(true);
     let patience = &door.patience;
     let stream = Taken::new(stream, patience.limit, Arc::clone(&patience.metrics));
     match &door.speech {
-        Speech::Plain { h2c: false } => one(stream, door, service).await,
+        Speech::Plain { h2c: false } => one(stream, door, service, None).await,
         Speech::Plain { h2c: true } => match door.in_time(sniff::is_http2(stream)).await? {
-            (true, stream) => two(stream, door, service).await,
-            (false, stream) => one(stream, door, service).await,
+            (true, stream) => two(stream, door, service, None).await,
+            (false, stream) => one(stream, door, service, None).await,
         },
         Speech::Tls(acceptor) => {
             let stream = door.in_time(acceptor.accept(stream)).await?;
-            if stream.get_ref().1.alpn_protocol() == Some(HTTP2) {
-                two(stream, door, service).await
+            let tls = stream.get_ref().1;
+            let names = tls.peer_certificates().and_then(<[_]>::first);
+            let names = names.map(|certificate| Arc::new(ClientNames::of(certificate)));
+            if tls.alpn_protocol() == Some(HTTP2) {
+                two(stream, door, service, names).await
             } else {
-                one(stream, door, service).await
+                one(stream, door, service, names).await
             }
         }
     }
@@ -155,10 +123,15 @@ async fn one<U: Upstream>(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     door: Door,
     service: ProxyService<U>,
+    names: Option<Arc<ClientNames>>,
 ) -> Result<(), BoxError> {
     let (stream, heads) = Watched::new(stream);
     let version = Version::One(heads);
-    let connected = Connected { service, version };
+    let connected = Connected {
+        service,
+        version,
+        names,
+    };
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(door.head)
@@ -174,12 +147,17 @@ async fn two<U: Upstream>(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     door: Door,
     service: ProxyService<U>,
+    names: Option<Arc<ClientNames>>,
 ) -> Result<(), BoxError> {
     let usage = Usage::default();
     let patience = door.patience.clone();
     let limit = patience.limit;
     let version = Version::Two(usage.clone(), patience);
-    let connected = Connected { service, version };
+    let connected = Connected {
+        service,
+        version,
+        names,
+    };
     let connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS)
@@ -194,31 +172,11 @@ async fn two<U: Upstream>(
     drive(connection, end, door.stop, usage.idle(IDLE), limit).await
 }
 
-/// Runs a connection to its end, and lets it end where the server stops or it is idle. What an idle one does not end within
-/// `patience` are streams that their client has not taken.
-async fn drive<C: Future<Output = hyper::Result<()>>>(
-    connection: C,
-    end: impl Fn(Pin<&mut C>),
-    stop: CancellationToken,
-    idle: impl Future<Output = ()>,
-    patience: Duration,
-) -> Result<(), BoxError> {
-    let mut connection = pin!(connection);
-    let is_idle = tokio::select! {
-        ended = &mut connection => return Ok(ended?),
-        () = stop.cancelled() => false,
-        () = idle => true,
-    };
-    end(connection.as_mut());
-    if is_idle {
-        return Ok(timeout(patience, connection).await??);
-    }
-    Ok(connection.await?)
-}
-
 struct Connected<U> {
     service: ProxyService<U>,
     version: Version,
+    /// Of the certificate that the client has shown.
+    names: Option<Arc<ClientNames>>,
 }
 
 enum Version {
@@ -235,6 +193,9 @@ impl<U: Upstream> Service<http::Request<Incoming>> for Connected<U> {
 
     fn call(&self, request: http::Request<Incoming>) -> Self::Future {
         let mut request = request.map(|body| body.map_err(BoxError::from).boxed_unsync());
+        if let Some(names) = &self.names {
+            request.extensions_mut().insert(Arc::clone(names));
+        }
         let mut service = self.service.clone();
         match &self.version {
             Version::One(heads) => {

@@ -48,6 +48,11 @@ impl<S> Watched<S> {
         let watcher = Watcher::new(heads.clone());
         (Self { stream, watcher }, heads)
     }
+
+    /// The connection, watched no more.
+    pub(super) fn into_inner(self) -> S {
+        self.stream
+    }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
@@ -90,6 +95,8 @@ struct Watcher {
     line: Vec<u8>,
     length: Option<u64>,
     chunked: bool,
+    /// A `CONNECT`: what follows its head is no HTTP, or nobody's.
+    tunnel: bool,
     /// A second length.
     doubled: bool,
 }
@@ -102,6 +109,7 @@ impl Watcher {
             line: Vec::new(),
             length: None,
             chunked: false,
+            tunnel: false,
             doubled: false,
         }
     }
@@ -156,6 +164,7 @@ impl Watcher {
             At::Start | At::Trailers if line.is_empty() => At::Start,
             At::Start => {
                 (self.length, self.chunked, self.doubled) = (None, false, false);
+                self.tunnel = line.starts_with(b"CONNECT ");
                 At::Headers
             }
             At::Headers if line.is_empty() => self.head(),
@@ -191,7 +200,7 @@ impl Watcher {
         self.heads.add(plain);
         match self.length {
             // Nothing after such a request is followed, so it is refused too.
-            _ if !plain => At::Lost,
+            _ if !plain || self.tunnel => At::Lost,
             _ if self.chunked => At::ChunkSize,
             None | Some(0) => At::Start,
             Some(length) => At::Body(length),
@@ -249,6 +258,12 @@ mod tests {
             let after = format!("{both}0\r\n\r\nGET / HTTP/1.1\r\n\r\n");
             assert_eq!(heads(after.as_bytes(), &[]), [false], "{both}");
         }
+    }
+
+    #[test]
+    fn what_follows_a_connect_is_not_read_as_heads() {
+        let tunnel = "CONNECT a:443 HTTP/1.1\r\nhost: a:443\r\n\r\n".to_owned() + PLAIN;
+        assert_eq!(heads(tunnel.as_bytes(), &[]), [true]);
     }
 
     #[test]

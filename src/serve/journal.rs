@@ -117,6 +117,7 @@ fn line(
         verdict = verdict.label(),
         rule = finding.rule.as_str(),
         reason = settled.unwrap_or(finding).reason.as_str(),
+        detail = &*finding.detail,
         outcome = became.outcome,
         ticket = became.ticket.as_deref(),
         "verdict"

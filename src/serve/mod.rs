@@ -1,7 +1,9 @@
-//! The running server: three listeners around one guard. `holdpoint serve` runs it until a signal, the demo and tests in
+//! The running server: listeners around one guard. `holdpoint serve` runs it until a signal, the demo and tests in
 //! process.
 
+mod accept;
 mod agents;
+mod forward;
 mod framing;
 mod journal;
 mod passes;
@@ -27,10 +29,11 @@ use usage::Patience;
 use crate::control::approvals;
 use crate::control::health::{self, Operations, Readiness};
 use crate::coverage;
+use crate::forward::{ForwardProxy, Network};
 use crate::guard::{Guard, Observer, Parts};
 use crate::metrics::Metrics;
 use crate::policy::Policy;
-use crate::proxy::{HttpUpstream, ProxyService, Setup, Upstream, service};
+use crate::proxy::{HttpUpstream, ProxyService, Setup, Upstream, readers, service};
 use crate::settings::Settings;
 use crate::source::{Problem, Problems};
 use crate::store::Stores;
@@ -45,6 +48,19 @@ pub struct Addresses {
     pub approvers: Option<SocketAddr>,
     /// Health and metrics.
     pub operations: SocketAddr,
+    /// The forward proxy; `None` where the settings have none.
+    pub forward: Option<SocketAddr>,
+}
+
+impl Addresses {
+    /// Every address that the process listens on.
+    fn all(&self) -> Vec<SocketAddr> {
+        let optional = [self.approvers, self.forward].into_iter().flatten();
+        [self.agents, self.operations]
+            .into_iter()
+            .chain(optional)
+            .collect()
+    }
 }
 
 /// A server that takes requests. Dropped, it stops at once; [`Running::shutdown`] lets requests end.
@@ -56,6 +72,7 @@ pub struct Running {
     service: ProxyService<HttpUpstream>,
     stop_agents: CancellationToken,
     agents: JoinHandle<()>,
+    forward: Option<JoinHandle<()>>,
     control: Vec<JoinHandle<()>>,
     drain: Duration,
 }
@@ -85,10 +102,13 @@ impl Running {
     pub async fn shutdown(mut self) -> Drained {
         self.readiness.set(false);
         self.stop_agents.cancel();
-        let agents = &mut self.agents;
+        let (agents, forward) = (&mut self.agents, &mut self.forward);
         let service = &self.service;
         let ended = async {
             let _ = agents.await;
+            if let Some(forward) = forward {
+                let _ = forward.await;
+            }
             service.settled().await;
         };
         match tokio::time::timeout(self.drain, ended).await {
@@ -101,7 +121,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.agents.abort();
-        for task in &self.control {
+        for task in self.forward.iter().chain(&self.control) {
             task.abort();
         }
     }
@@ -117,6 +137,10 @@ pub fn open_stores(settings: &Settings) -> Result<Stores, Problems> {
         sql,
         ..Stores::default()
     };
+    match readers(settings) {
+        Ok(readers) => stores.http = readers,
+        Err(found) => problems.extend(found.0),
+    }
     if let Some(tickets) = &settings.tickets {
         let clock = Arc::clone(&stores.clock);
         match sqlite::open_serving(&tickets.store, clock, tickets.replay_window) {
@@ -142,7 +166,16 @@ pub async fn start(
     policy: Arc<Policy>,
     stores: Stores,
 ) -> Result<Running, Problems> {
-    start_watched(settings, policy, stores, Vec::new()).await
+    start_with(settings, policy, stores, Extras::default()).await
+}
+
+/// What a program that embeds the server may add.
+#[derive(Clone, Default)]
+pub struct Extras {
+    /// Told of every decision, after the metrics and the log.
+    pub observers: Vec<Arc<dyn Observer>>,
+    /// How the forward proxy resolves names and connects. What it dials is checked all the same.
+    pub network: Network,
 }
 
 /// As [`start`], with further observers of every decision besides the metrics.
@@ -155,10 +188,30 @@ pub async fn start_watched(
     stores: Stores,
     observers: Vec<Arc<dyn Observer>>,
 ) -> Result<Running, Problems> {
+    let extras = Extras {
+        observers,
+        ..Extras::default()
+    };
+    start_with(settings, policy, stores, extras).await
+}
+
+/// As [`start`], with what the program adds.
+///
+/// # Errors
+/// As [`start`].
+pub async fn start_with(
+    settings: Arc<Settings>,
+    policy: Arc<Policy>,
+    stores: Stores,
+    extras: Extras,
+) -> Result<Running, Problems> {
     let tickets = stores.tickets.clone();
     let clock = Arc::clone(&stores.clock);
     let upstream = HttpUpstream::new(&settings)?;
-    let (service, metrics) = proxy(&settings, &policy, stores, observers, upstream)?;
+    let setup = setup(&settings, &policy, stores, extras.observers)?;
+    let metrics = Arc::clone(&setup.metrics);
+    let service = service(setup.clone(), upstream)?;
+    service.load().await?;
 
     let listen = &settings.listen;
     let speech = match &listen.tls {
@@ -172,12 +225,31 @@ pub async fn start_watched(
         Some((address, store)) => Some(bind("approvers", address).await.map(|l| (l, store))),
         None => None,
     };
-    let (agents, operations, approvers) = all(agents, operations, approvers.transpose())?;
+    let forward = match listen.forward {
+        Some(address) => Some(bind("forward", address).await),
+        None => None,
+    };
+    let (agents, operations, approvers, forward) = all(
+        agents,
+        operations,
+        approvers.transpose(),
+        forward.transpose(),
+    )?;
 
     let addresses = Addresses {
         agents: local(&agents)?,
         approvers: approvers.as_ref().map(|(l, _)| local(l)).transpose()?,
         operations: local(&operations)?,
+        forward: forward.as_ref().map(local).transpose()?,
+    };
+    let forward = match forward {
+        Some(listener) => {
+            let own = addresses.all();
+            let proxy = ForwardProxy::new(setup, extras.network, own)?;
+            proxy.load().await?;
+            Some((listener, proxy))
+        }
+        None => None,
     };
     let readiness = Readiness::default();
     let mut control = vec![spawn_control(
@@ -203,6 +275,8 @@ pub async fn start_watched(
         places: Places::new(&settings.limits, Arc::clone(&metrics)),
         stop: stop_agents.clone(),
     };
+    let forward = forward
+        .map(|(listener, proxy)| tokio::spawn(forward::serve(listener, door.clone(), proxy)));
     let agents = tokio::spawn(agents::serve(agents, door, service.clone()));
     readiness.set(true);
     Ok(Running {
@@ -212,6 +286,7 @@ pub async fn start_watched(
         service,
         stop_agents,
         agents,
+        forward,
         control,
         drain: settings.timeouts.drain,
     })
@@ -225,9 +300,21 @@ pub(crate) fn proxy<U: Upstream>(
     settings: &Arc<Settings>,
     policy: &Arc<Policy>,
     stores: Stores,
-    mut observers: Vec<Arc<dyn Observer>>,
+    observers: Vec<Arc<dyn Observer>>,
     upstream: U,
 ) -> Result<(ProxyService<U>, Arc<Metrics>), Problems> {
+    let setup = setup(settings, policy, stores, observers)?;
+    let metrics = Arc::clone(&setup.metrics);
+    Ok((service(setup, upstream)?, metrics))
+}
+
+/// What every listener for agents shares: one guard, proved to see what comes.
+fn setup(
+    settings: &Arc<Settings>,
+    policy: &Arc<Policy>,
+    stores: Stores,
+    mut observers: Vec<Arc<dyn Observer>>,
+) -> Result<Setup, Problems> {
     // A route that lets content past the guard must never take a request.
     coverage::prove(settings)?;
     let metrics = Metrics::new();
@@ -245,24 +332,24 @@ pub(crate) fn proxy<U: Upstream>(
         ..Parts::default()
     };
     let guard = Guard::new(Arc::clone(policy), &policy.modes, parts)?;
-    let setup = Setup {
+    Ok(Setup {
         guard: Arc::new(ArcSwap::from_pointee(guard)),
         settings: Arc::clone(settings),
-        metrics: Arc::clone(&metrics),
-    };
-    Ok((service(setup, upstream)?, metrics))
+        metrics,
+    })
 }
 
-/// All three, or every problem.
-fn all<A, B, C>(
+/// All four, or every problem.
+fn all<A, B, C, D>(
     a: Result<A, Problem>,
     b: Result<B, Problem>,
     c: Result<C, Problem>,
-) -> Result<(A, B, C), Problems> {
-    match (a, b, c) {
-        (Ok(a), Ok(b), Ok(c)) => Ok((a, b, c)),
-        (a, b, c) => {
-            let problems = [a.err(), b.err(), c.err()];
+    d: Result<D, Problem>,
+) -> Result<(A, B, C, D), Problems> {
+    match (a, b, c, d) {
+        (Ok(a), Ok(b), Ok(c), Ok(d)) => Ok((a, b, c, d)),
+        (a, b, c, d) => {
+            let problems = [a.err(), b.err(), c.err(), d.err()];
             Err(Problems(problems.into_iter().flatten().collect()))
         }
     }

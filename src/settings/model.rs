@@ -8,14 +8,19 @@ use std::time::Duration;
 
 use http::{HeaderName, Method, Uri};
 
+use super::{JwtPrincipals, MtlsPrincipals, PlacedSecret};
 use crate::item::RouteKind;
 use crate::names::{RouteName, SessionKey, StoreName, ToolName, UpstreamName};
 use crate::principal::Principal;
+use crate::store::sql::ServerTls;
+
+/// What metrics, logs and decisions call the forward listener, as a route and as the upstream behind it.
+pub const FORWARD: &str = "forward";
 
 /// Everything `serve` needs besides the policy.
 #[derive(Debug)]
 pub struct Settings {
-    /// The three listeners.
+    /// The listeners.
     pub listen: Listen,
     /// The policy file, resolved against the config file's folder.
     pub policy: PathBuf,
@@ -31,6 +36,8 @@ pub struct Settings {
     pub approvers: Vec<Approver>,
     /// On whose behalf requests come.
     pub principals: Principals,
+    /// What the proxy puts in place of placeholders.
+    pub secrets: Vec<PlacedSecret>,
     /// What ties a conversation to its calls.
     pub session: SessionSource,
     /// Sizes.
@@ -48,6 +55,8 @@ pub struct Listen {
     pub approvers: Option<SocketAddr>,
     /// Operations: health and metrics.
     pub operations: SocketAddr,
+    /// Agents: the forward proxy, plain HTTP/1.1. `None`: there is none.
+    pub forward: Option<SocketAddr>,
     /// Names that an agent's `Host` may have, in lower case; IP addresses are always taken. `None`: `localhost` alone where
     /// the agents' address is a loopback one, else any.
     pub hosts: Option<Vec<String>>,
@@ -61,12 +70,13 @@ pub struct Listen {
 }
 
 impl Listen {
-    /// Plain HTTP/1.1 at `agents`, with the default hosts, and no approvers.
+    /// Plain HTTP/1.1 at `agents`, with the default hosts, no approvers and no forward proxy.
     pub const fn plain(agents: SocketAddr, operations: SocketAddr) -> Self {
         Self {
             agents,
             approvers: None,
             operations,
+            forward: None,
             hosts: None,
             origins: None,
             tls: None,
@@ -314,6 +324,19 @@ impl BodyKind {
 pub enum SqlStore {
     /// An SQLite file.
     Sqlite(PathBuf),
+    /// A PostgreSQL server.
+    Postgres(SqlServer),
+    /// A MySQL or MariaDB server.
+    MySql(SqlServer),
+}
+
+/// A database behind a network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SqlServer {
+    /// Its URL with user and password, read from the environment.
+    pub url: Secret,
+    /// How the connection is kept private.
+    pub tls: ServerTls,
 }
 
 /// The ticket store.
@@ -348,6 +371,31 @@ pub enum Principals {
         /// Principal by SHA-256 of the key.
         keys: HashMap<[u8; 32], Arc<Principal>>,
     },
+    /// By a token of an identity provider.
+    Jwt(Box<JwtPrincipals>),
+    /// By a name in the client certificate; not empty.
+    Mtls(MtlsPrincipals),
+}
+
+impl Principals {
+    /// The header that carries the caller's credential. Never forwarded.
+    pub const fn header(&self) -> Option<&HeaderName> {
+        match self {
+            Self::Fixed(_) | Self::Mtls(_) => None,
+            Self::ApiKeys { header, .. } => Some(header),
+            Self::Jwt(jwt) => Some(&jwt.header),
+        }
+    }
+
+    /// The principals that the config names; `None` where others decide who there is.
+    pub fn named(&self) -> Option<Vec<&Arc<Principal>>> {
+        match self {
+            Self::Fixed(principal) => Some(vec![principal]),
+            Self::ApiKeys { keys, .. } => Some(keys.values().collect()),
+            Self::Mtls(names) => Some(names.values().collect()),
+            Self::Jwt(_) => None,
+        }
+    }
 }
 
 /// What ties a conversation to its calls.
@@ -357,6 +405,8 @@ pub enum SessionSource {
     Header(HeaderName),
     /// One session for the whole process. Only with a fixed principal.
     Fixed(SessionKey),
+    /// What the token's claim for sessions says. Only with tokens; none where it lacks the claim.
+    Token,
 }
 
 /// Sizes in bytes.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Settings, SqlStore};
 use crate::names::StoreName;
 use crate::source::{Problem, Problems};
-use crate::store::sql::{ReadOnlySql, sqlite};
+use crate::store::sql::{Limits, ReadOnlySql, mysql, postgres, sqlite};
 
 /// Databases by the name the config gives them.
 pub type SqlStores = HashMap<StoreName, Arc<dyn ReadOnlySql>>;
@@ -17,12 +17,23 @@ impl Settings {
         let mut stores = SqlStores::new();
         let mut problems = Problems::default();
         for (name, store) in &self.stores {
-            let SqlStore::Sqlite(path) = store;
-            match sqlite::open(path) {
+            let limits = Limits::default();
+            let (key, opened) = match store {
+                SqlStore::Sqlite(path) => ("sqlite", sqlite::open(path)),
+                SqlStore::Postgres(server) => (
+                    "postgres",
+                    postgres::open(&server.url.0, &server.tls, name.as_str(), limits),
+                ),
+                SqlStore::MySql(server) => (
+                    "mysql",
+                    mysql::open(&server.url.0, &server.tls, name.as_str(), limits),
+                ),
+            };
+            match opened {
                 Ok(store) => drop(stores.insert(name.clone(), store)),
                 Err(error) => problems.0.push(
                     Problem::new(format!("the store `{name}`: {error}"))
-                        .help(format!("check `stores.{name}.sqlite` in the config")),
+                        .help(format!("check `stores.{name}.{key}` in the config")),
                 ),
             }
         }

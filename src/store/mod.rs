@@ -1,5 +1,6 @@
-//! What outlives a request: read-only look-ups, tickets, session facts. Handed to layers as traits.
+//! What outlives a request: read-only look-ups in databases and at backends, tickets, session facts. Handed to layers as traits.
 
+pub mod http;
 pub mod sql;
 pub mod tickets;
 
@@ -8,13 +9,15 @@ use std::sync::Arc;
 
 use crate::clock::{Clock, SystemClock};
 use crate::ledger::{Ledger, MemoryLedger};
-use crate::names::StoreName;
+use crate::names::{StoreName, UpstreamName};
 
 /// Everything that layers may ask. Cheap to clone.
 #[derive(Clone)]
 pub struct Stores {
     /// Read-only databases for look-ups, by the name the config gives them.
     pub sql: HashMap<StoreName, Arc<dyn sql::ReadOnlySql>>,
+    /// Backends for look-ups, by the name the config gives them.
+    pub http: HashMap<UpstreamName, Arc<dyn http::HttpRead>>,
     /// Where tickets live; `None`: nobody can approve anything.
     pub tickets: Option<Arc<dyn tickets::TicketStore>>,
     /// Session facts.
@@ -27,6 +30,7 @@ impl Default for Stores {
     fn default() -> Self {
         Self {
             sql: HashMap::new(),
+            http: HashMap::new(),
             tickets: None,
             ledger: Arc::new(MemoryLedger::new(10_000)),
             clock: SystemClock::shared(),

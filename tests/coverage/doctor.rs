@@ -264,3 +264,48 @@ principal:",
     );
     assert_eq!(report["tools"][2]["others"], false);
 }
+
+#[test]
+fn the_forward_listener_is_shown_with_what_it_does_not_see() {
+    let policy = format!("{POLICY}forward: {{allow: [hosts]}}\n");
+    let config = format!("{CONFIG}listen: {{forward: \"127.0.0.1:3128\"}}\n");
+    let folder = folder(&policy, &config);
+    let said = doctor(folder.path(), &["--offline"]);
+    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    assert!(
+        said.out.contains("route forward (forward_proxy)"),
+        "{}",
+        said.out
+    );
+    for (place, content, fate) in [
+        ("request", "tunnel, host and port", "egress: egress shadow"),
+        ("request", "plain HTTP, URL", "egress: egress shadow"),
+        ("request", "bytes of a tunnel", "passed unscanned: tunnel"),
+        ("request", "plain HTTP, body", "passed unscanned: forward"),
+        (
+            "request",
+            "no form of a proxy",
+            "refused: proxy_form_invalid",
+        ),
+        ("answer", "bytes of a tunnel", "passed unscanned: tunnel"),
+        ("answer", "plain HTTP, redirect", "egress: egress shadow"),
+        ("answer", "redirect to a host", "egress: egress shadow"),
+    ] {
+        let line = line(&said, place, content);
+        assert!(line.ends_with(fate), "{line}");
+    }
+    assert!(
+        said.out
+            .contains("inside its tunnels the forward proxy sees nothing"),
+        "{}",
+        said.out
+    );
+    let alone = self::folder(POLICY, &config);
+    let said = doctor(alone.path(), &["--offline"]);
+    assert_eq!(said.code, 2);
+    assert!(
+        said.out.contains("does not say where agents may go"),
+        "{}",
+        said.out
+    );
+}

@@ -117,8 +117,8 @@ fn the_report_follows_a_count_and_a_rule_of_the_guard() {
     // Whoever asks is taken for the owner: the guard lets every attempt through.
     copy.change(
         "policy.yaml",
-        "SELECT owner FROM orders",
-        "SELECT :principal FROM orders",
+        "SELECT owner, id AS order_id FROM orders",
+        "SELECT :principal AS owner, id AS order_id FROM orders",
     );
     let report = report(&copy.path(), &[]);
     assert_eq!(counts(&arm(&report, "off")["attack"]["asr"]), (59, 115));

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::desk::config;
+use crate::desk::{EGRESS, config};
 use crate::support::client::request;
 use crate::support::rig::{OFF, Rig};
 use crate::support::upstream::{EVENTS, Gate, Step, Upstream, answer, chunk, send};
@@ -228,4 +228,51 @@ async fn an_event_that_cannot_be_read_one_way_cuts_the_stream() {
     ];
     let (got, _) = asked(OFF, steps).await;
     assert!(!got.whole && got.text().contains("{\"a\":1}") && !got.text().contains("0061"));
+}
+
+#[tokio::test]
+async fn a_redirect_to_another_host_is_judged_as_a_url_of_a_call_is() {
+    let found = |location: &str| {
+        let head = format!("HTTP/1.1 302 Found\r\nlocation: {location}\r\n");
+        vec![send(
+            head + "content-length: 0\r\nrefresh: 0;url=http://evil.example/\r\n\r\n",
+        )]
+    };
+    for (location, code) in [
+        ("https://evil.example/?token=1", "host_not_allowed"),
+        ("//evil.example/", "host_not_allowed"),
+        ("http://169.254.169.254/latest/", "host_not_allowed"),
+        ("https://shop.example@evil.example/", "url_unreadable"),
+        ("/\\evil.example/", "url_unreadable"),
+        ("https:/evil.example/", "url_unreadable"),
+    ] {
+        let (got, scrape) = asked(EGRESS, found(location)).await;
+        assert_eq!((got.status, &*got.code()), (403, code), "{location}");
+        assert_eq!(got.header("location"), None);
+        assert!(!got.text().contains("evil"), "{location}");
+        let denied = "{layer=\"egress\",mode=\"enforce\",verdict=\"deny\"} 1";
+        assert!(scrape.contains(denied), "{location}");
+    }
+    for location in [
+        "https://shop.example/next",
+        "/desk/find/other",
+        "other?to=//evil.example",
+    ] {
+        let (got, _) = asked(EGRESS, found(location)).await;
+        assert_eq!(got.status, 302, "{location}");
+        assert_eq!(got.header("location"), Some(location));
+        assert_eq!(got.header("refresh"), None);
+    }
+    // Clients differ in which of two they follow.
+    let twice = "HTTP/1.1 302 Found\r\nlocation: /a\r\nlocation: /b\r\ncontent-length: 0\r\n\r\n";
+    let (got, _) = asked(EGRESS, vec![send(twice)]).await;
+    assert_eq!(
+        (got.status, &*got.code()),
+        (502, "upstream_invalid_response")
+    );
+    // A policy without a word on hosts lets it pass, and it is counted.
+    let (got, scrape) = asked(OFF, found("https://evil.example/")).await;
+    assert_eq!(got.status, 302);
+    let counted = "holdpoint_unscanned_bytes_total{reason=\"no_rule\",route=\"desk\"}";
+    assert!(!scrape.contains(&format!("{counted} 0\n")), "{scrape}");
 }

@@ -1,14 +1,17 @@
 //! URLs in arguments.
 
-use holdpoint::item::{Item, RouteKind, ToolCall};
+use holdpoint::item::{EgressTarget, Item, Leg, ModelText, RouteKind, ToolCall};
+use holdpoint::layers::egress::Code;
 use holdpoint::names::ToolName;
-use holdpoint::policy::{Allowed, EgressRule, Otherwise, Policy, Selector, ToolMatcher};
+use holdpoint::policy::{
+    Allowed, EgressRule, ForwardRule, Otherwise, Policy, Reach, RenderedRule, Selector, ToolMatcher,
+};
 use holdpoint::store::Stores;
 use holdpoint::verdict::LayerId;
 
 use crate::support::{
-    argument, arguments, at, call_verdict, exchange, guard, hosts, outcome, policy, problem, tool,
-    verdict_in,
+    argument, arguments, at, call_verdict, exchange, guard, hosts, lookup, outcome, policy,
+    problem, redacted, shop, tool, verdict, verdict_in,
 };
 
 fn rule(id: &str, selectors: &[&str]) -> EgressRule {
@@ -314,4 +317,222 @@ fn a_list_that_is_not_there_is_a_problem_at_start() {
     assert!(message.contains("tools[0].egress[0]"), "{message}");
     assert!(message.contains("`ours`"), "{message}");
     assert!(help.contains("lists"), "{help}");
+}
+
+#[tokio::test]
+async fn other_schemes_pass_only_where_the_rule_has_them() {
+    let judged = async |schemes: &[&str], body: &str| {
+        let mut rule = rule("tools[0].egress[0]", &["/body"]);
+        if !schemes.is_empty() {
+            rule.reach.schemes = schemes.iter().map(ToString::to_string).collect();
+        }
+        let guard = guard(with(vec![rule]), LayerId::Egress, Stores::default()).unwrap();
+        let args = serde_json::json!({"body": body}).to_string();
+        let (verdict, _) = call_verdict(&guard, "post", &args, "ann").await;
+        let detail = verdict.finding().map(|finding| finding.detail.to_string());
+        detail.map_or_else(
+            || "allow".to_owned(),
+            |detail| detail.split(':').next().unwrap().to_owned(),
+        )
+    };
+    let plain = "http://api.shop.example/x";
+    assert_eq!(judged(&[], plain).await, "scheme_not_allowed");
+    assert_eq!(judged(&["http"], plain).await, "allow");
+    let secure = "wss://api.shop.example/x";
+    assert_eq!(judged(&[], secure).await, "allow");
+    assert_eq!(judged(&["https"], secure).await, "scheme_not_allowed");
+    // What has no scheme takes one of the rule's.
+    for schemes in [&[][..], &["http"], &["ftp"]] {
+        assert_eq!(
+            judged(schemes, "www.shop.example").await,
+            "host_not_allowed"
+        );
+        assert_eq!(judged(schemes, "//api.shop.example/x").await, "allow");
+    }
+}
+
+#[tokio::test]
+async fn hosts_and_encoded_urls_are_read_too() {
+    let rule = rule("tools[0].egress[0]", &["/**"]);
+    let guard = guard(with(vec![rule]), LayerId::Egress, Stores::default()).unwrap();
+    for (args, expected) in [
+        (r#"{"host": "api.shop.example"}"#, "allow"),
+        (
+            r#"{"host": "front desk", "domain": "mathematics"}"#,
+            "allow",
+        ),
+        (r#"{"endpoint": "/v1/orders"}"#, "allow"),
+        (r#"{"host": "evil.example"}"#, "deny host_not_allowed"),
+        (r#"{"host": "evil.example:8443"}"#, "deny host_not_allowed"),
+        (
+            r#"{"smtpHost": "169.254.169.254"}"#,
+            "deny host_not_allowed",
+        ),
+        (r#"{"domain": "localhost"}"#, "deny host_not_allowed"),
+        (r#"{"endpoint": "2130706433/x.y"}"#, "deny url_unreadable"),
+        (
+            r#"{"note": "https%3A%2F%2Fevil.example"}"#,
+            "deny host_not_allowed",
+        ),
+        (
+            r#"{"note": "u=https%253A%252F%252Fevil.example%252Fx"}"#,
+            "deny host_not_allowed",
+        ),
+        (r#"{"note": "https%3A%2F%2Fapi.shop.example%2Fx"}"#, "allow"),
+        (r#"{"note": "100%25 of 3%3A4"}"#, "allow"),
+        (
+            r#"{"url": "https%3A%2F%2Fevil.example"}"#,
+            "deny host_not_allowed",
+        ),
+    ] {
+        let (verdict, _) = call_verdict(&guard, "post", args, "ann").await;
+        assert_eq!(outcome(&verdict), expected, "{args}");
+    }
+}
+
+#[tokio::test]
+async fn a_look_up_vouches_for_whole_public_urls_and_nothing_for_the_rest() {
+    let (_folder, stores) = shop();
+    let mut rule = rule("tools[0].egress[0]", &["/url"]);
+    rule.allow.push(Allowed::Lookup("links".into()));
+    rule.otherwise = Otherwise::Hold;
+    let mut policy = with(vec![rule]);
+    let sql = "SELECT 'HTTPS://Docs.example:443/a?b#c' WHERE :principal = 'ann' UNION SELECT 'https://10.0.0.1/' UNION SELECT 'http://docs.example/'";
+    policy.lookups.insert("links".into(), lookup(sql));
+    let guard = guard(policy, LayerId::Egress, stores).unwrap();
+    for (subject, url, expected) in [
+        ("ann", "https://docs.example/a?b", "allow"),
+        ("ann", "https://api.shop.example/", "allow"),
+        ("bob", "https://docs.example/a?b", "hold host_not_allowed"),
+        ("ann", "https://docs.example/a", "hold host_not_allowed"),
+        (
+            "ann",
+            "https://docs.example:8443/a?b",
+            "hold host_not_allowed",
+        ),
+        // Whatever vouches.
+        ("ann", "https://10.0.0.1/", "deny host_not_allowed"),
+        ("ann", "http://docs.example/", "deny host_not_allowed"),
+        (
+            "ann",
+            "https://docs.example@evil.example/",
+            "deny url_unreadable",
+        ),
+        ("ann", "https://printer.local/", "deny host_not_allowed"),
+    ] {
+        let args = serde_json::json!({"url": url}).to_string();
+        let (verdict, _) = call_verdict(&guard, "post", &args, subject).await;
+        assert_eq!(outcome(&verdict), expected, "{subject} {url}");
+    }
+}
+
+#[tokio::test]
+async fn the_forward_proxys_destinations_are_judged_by_its_section() {
+    let forward = ForwardRule {
+        id: "forward".into(),
+        allow: vec!["ours".into()],
+        reach: Reach {
+            schemes: vec!["http".to_owned()],
+            ..Reach::default()
+        },
+        methods: vec!["GET".to_owned()],
+        require_sni: true,
+    };
+    let mut policy = with(Vec::new());
+    policy.forward = Some(forward);
+    policy.egress = Some(rule("egress", &["/**"]));
+    let guard = guard(policy, LayerId::Egress, Stores::default()).unwrap();
+    let judged = async |kind, leg, method: &str, url: Option<&str>, authority: &str| {
+        let item = Item::Egress(EgressTarget {
+            authority: authority.into(),
+            url: url.map(Into::into),
+            method: method.into(),
+        });
+        let mut exchange = exchange(item, "ann");
+        (exchange.kind, exchange.leg) = (kind, leg);
+        outcome(&verdict_in(&guard, &exchange).await.0)
+    };
+    let (forward, sent) = (RouteKind::Forward, Leg::ToUpstream);
+    for (method, url, authority, expected) in [
+        ("CONNECT", None, "api.shop.example:443", "allow"),
+        (
+            "CONNECT",
+            None,
+            "api.shop.example:22",
+            "deny host_not_allowed",
+        ),
+        ("CONNECT", None, "evil.example:443", "deny host_not_allowed"),
+        (
+            "CONNECT",
+            None,
+            "u@api.shop.example:443",
+            "deny url_unreadable",
+        ),
+        (
+            "GET",
+            Some("http://api.shop.example/x"),
+            "api.shop.example",
+            "allow",
+        ),
+        (
+            "POST",
+            Some("http://api.shop.example/x"),
+            "api.shop.example",
+            "deny host_not_allowed",
+        ),
+        (
+            "GET",
+            Some("http://169.254.169.254/"),
+            "169.254.169.254",
+            "deny host_not_allowed",
+        ),
+    ] {
+        let said = judged(forward, sent, method, url, authority).await;
+        assert_eq!(said, expected, "{method} {url:?} {authority}");
+    }
+    // Where a redirect leads; on another route the policy's default is asked.
+    let to = Some("https://api.shop.example/");
+    let said = judged(RouteKind::Http, Leg::ToAgent, "GET", to, "api.shop.example").await;
+    assert_eq!(said, "allow");
+    let to = Some("https://evil.example/");
+    let said = judged(RouteKind::Http, Leg::ToAgent, "GET", to, "evil.example").await;
+    assert_eq!(said, "deny host_not_allowed");
+}
+
+#[tokio::test]
+async fn rendered_text_loses_what_leads_elsewhere() {
+    let mut policy = with(Vec::new());
+    policy.rendered = Some(RenderedRule {
+        id: "rendered".into(),
+        images: Vec::new(),
+        links: vec!["ours".into()],
+        reach: Reach::default(),
+    });
+    let guard = guard(policy, LayerId::Egress, Stores::default()).unwrap();
+    let text = "See [it](https://api.shop.example/) ![x](https://evil.example/?secret) `https://evil.example`";
+    let item = Item::ModelText(ModelText { text: text.into() });
+    let (verdict, reached) = verdict(&guard, item, "ann").await;
+    assert!(reached);
+    assert_eq!(
+        redacted(text, &verdict),
+        "See [it](https://api.shop.example/) (image withheld) `https://evil.example`"
+    );
+    let finding = verdict.finding().unwrap();
+    assert_eq!(finding.rule.as_str(), "rendered");
+    assert!(finding.detail.starts_with("host_not_allowed"));
+}
+
+#[test]
+fn every_fine_code_is_explained() {
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reference/egress.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let rows: Vec<_> = page
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .collect();
+    assert_eq!(rows.len(), Code::ALL.len());
+    for code in Code::ALL {
+        let row = format!("| `{code}` | `{}` |", code.reason());
+        assert!(rows.iter().any(|line| line.starts_with(&row)), "{row}");
+    }
 }

@@ -8,8 +8,11 @@
     reason = "a failed set-up is a failed test"
 )]
 
+mod belonging;
 mod catalog;
+mod destinations;
 mod egress;
+mod egress_data;
 mod injection;
 mod injection_data;
 mod ownership;

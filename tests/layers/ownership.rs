@@ -2,7 +2,7 @@
 
 use holdpoint::policy::{OwnershipRule, Policy, Selector, ToolMatcher};
 use holdpoint::store::Stores;
-use holdpoint::verdict::LayerId;
+use holdpoint::verdict::{LayerId, Verdict};
 
 use crate::support::{argument, call_verdict, guard, lookup, outcome, policy, problem, shop, tool};
 
@@ -10,18 +10,20 @@ fn with(resource: &str, sql: &str) -> Policy {
     let mut policy = policy();
     policy.lookups.insert("order_owner".into(), lookup(sql));
     let mut refund = tool("tools[0]", ToolMatcher::Exact("refund".into()));
-    refund.ownership = vec![OwnershipRule {
-        id: "tools[0].ownership[0]".into(),
-        resource: Selector::parse(resource).unwrap(),
-        bind: "order_id".to_owned(),
-        owner: "order_owner".into(),
-    }];
+    refund.ownership = vec![OwnershipRule::new(
+        "tools[0].ownership[0]",
+        Selector::parse(resource).unwrap(),
+        "order_id",
+        "order_owner",
+    )];
     policy.tools.push(refund);
     policy
 }
 
-const BY_ID: &str = "SELECT owner FROM orders WHERE id = :order_id AND tenant = :tenant";
-const BY_NUMBER: &str = "SELECT owner FROM orders WHERE number = :order_id AND tenant = :tenant";
+const BY_ID: &str =
+    "SELECT owner, id AS order_id FROM orders WHERE id = :order_id AND tenant = :tenant";
+const BY_NUMBER: &str =
+    "SELECT owner, number AS order_id FROM orders WHERE number = :order_id AND tenant = :tenant";
 
 #[tokio::test]
 async fn only_the_owner_passes() {
@@ -29,23 +31,20 @@ async fn only_the_owner_passes() {
     let guard = guard(with("/order_id", BY_ID), LayerId::Ownership, stores).unwrap();
     for (args, subject, expected) in [
         (r#"{"order_id": "o-1"}"#, "ann", "allow"),
+        (r#"{"order_id": "O-1"}"#, "ann", "deny not_owner"),
         (r#"{"order_id": "o-1"}"#, "bob", "deny not_owner"),
         (r#"{"order_id": "o-2"}"#, "ann", "deny not_owner"),
-        (r#"{"order_id": "o-9"}"#, "ann", "deny resource_unknown"),
-        (r#"{"order_id": "o-3"}"#, "ann", "deny resource_unknown"),
+        (r#"{"order_id": "o-9"}"#, "ann", "deny not_owner"),
+        (r#"{"order_id": "o-3"}"#, "ann", "deny not_owner"),
         // Two rows, one of them somebody else's.
         (r#"{"order_id": "o-4"}"#, "ann", "deny not_owner"),
         // Another tenant's row.
-        (r#"{"order_id": "o-5"}"#, "ann", "deny resource_unknown"),
-        (
-            r#"{"order_id": "o-1' OR '1'='1"}"#,
-            "ann",
-            "deny resource_unknown",
-        ),
-        (r#"{"order_id": null}"#, "ann", "deny resource_unknown"),
-        (r#"{"order_id": ["o-1"]}"#, "ann", "deny resource_unknown"),
-        (r#"{"order_id": true}"#, "ann", "deny resource_unknown"),
-        ("{}", "ann", "deny resource_unknown"),
+        (r#"{"order_id": "o-5"}"#, "ann", "deny not_owner"),
+        (r#"{"order_id": "o-1' OR '1'='1"}"#, "ann", "deny not_owner"),
+        (r#"{"order_id": null}"#, "ann", "deny not_owner"),
+        (r#"{"order_id": ["o-1"]}"#, "ann", "deny not_owner"),
+        (r#"{"order_id": true}"#, "ann", "deny not_owner"),
+        ("{}", "ann", "deny not_owner"),
     ] {
         let (verdict, reached) = call_verdict(&guard, "refund", args, subject).await;
         assert_eq!(outcome(&verdict), expected, "{args} {subject}");
@@ -76,19 +75,15 @@ async fn every_selected_id_must_pass_and_integers_are_exact() {
         ),
         (
             r#"{"orders": [{"number": 1.0}]}"#,
-            "deny resource_unknown",
+            "deny not_owner",
             "/orders/0/number",
         ),
         (
             r#"{"orders": [{"number": 9007199254740993}]}"#,
-            "deny resource_unknown",
+            "deny not_owner",
             "/orders/0/number",
         ),
-        (
-            r#"{"orders": []}"#,
-            "deny resource_unknown",
-            "/orders/*/number",
-        ),
+        (r#"{"orders": []}"#, "deny not_owner", "/orders"),
     ] {
         let (verdict, _) = call_verdict(&guard, "refund", args, "ann").await;
         assert_eq!(outcome(&verdict), expected, "{args}");
@@ -121,10 +116,10 @@ async fn an_id_that_database_and_backend_may_trim_differently_is_refused() {
     let guard = guard(by_number, LayerId::Ownership, stores).unwrap();
     for (id, expected) in [
         ("1", "allow"),
-        (" 1", "deny resource_unknown"),
-        ("1\n", "deny resource_unknown"),
-        ("1\u{a0}", "deny resource_unknown"),
-        ("1\0", "deny resource_unknown"),
+        (" 1", "deny not_owner"),
+        ("1\n", "deny not_owner"),
+        ("1\u{a0}", "deny not_owner"),
+        ("1\0", "deny not_owner"),
     ] {
         let args = serde_json::json!({"order_id": id}).to_string();
         let (verdict, _) = call_verdict(&guard, "refund", &args, "ann").await;
@@ -135,8 +130,8 @@ async fn an_id_that_database_and_backend_may_trim_differently_is_refused() {
 #[tokio::test]
 async fn a_look_up_that_fails_or_answers_strangely_is_a_refusal() {
     let (folder, stores) = shop();
-    let two = "SELECT owner, id FROM orders WHERE id = :order_id";
-    let strange = guard(with("/order_id", two), LayerId::Ownership, stores.clone()).unwrap();
+    let real = "SELECT 1.5 AS owner, id AS order_id FROM orders WHERE id = :order_id";
+    let strange = guard(with("/order_id", real), LayerId::Ownership, stores.clone()).unwrap();
     let args = r#"{"order_id": "o-1"}"#;
     let (verdict, _) = call_verdict(&strange, "refund", args, "ann").await;
     assert_eq!(outcome(&verdict), "deny undecided");
@@ -170,11 +165,33 @@ fn a_look_up_that_cannot_tell_owners_apart_is_a_problem_at_start() {
 
     let mut policy = with(
         "/order_id",
-        "SELECT owner FROM orders WHERE id = :principal",
+        "SELECT owner, id AS order_id FROM orders WHERE id = :order_id",
     );
-    policy.tools[0].ownership[0].bind = "principal".to_owned();
+    policy.tools[0].ownership[0].with =
+        vec![("item_id".to_owned(), Selector::parse("/item").unwrap())];
     let (message, _) = problem(guard(policy, LayerId::Ownership, stores.clone()));
-    assert!(message.contains("given by the session"), "{message}");
+    assert!(message.contains("does not ask for `:item_id`"), "{message}");
+    for (sql, words) in [
+        (
+            "SELECT owner FROM orders WHERE id = :order_id",
+            "no column `order_id`",
+        ),
+        (
+            "SELECT id AS order_id FROM orders WHERE id = :order_id",
+            "no column `owner`",
+        ),
+        (
+            "SELECT owner, :order_id AS order_id FROM orders WHERE id = :order_id",
+            "itself",
+        ),
+        (
+            "SELECT owner, id AS order_id, number FROM orders WHERE id = :order_id",
+            "`number`",
+        ),
+    ] {
+        let (message, _) = start(sql);
+        assert!(message.contains(words), "{message}");
+    }
 
     let none = guard(
         with("/order_id", BY_ID),
@@ -182,4 +199,48 @@ fn a_look_up_that_cannot_tell_owners_apart_is_a_problem_at_start() {
         Stores::default(),
     );
     assert!(problem(none).1.contains("stores.shop"));
+}
+
+/// A text that a column takes for another id by its affinity: the owner of 10 does not act on `1e1`.
+#[tokio::test]
+async fn what_an_affinity_makes_equal_stays_another_id() {
+    let (_folder, stores) = shop();
+    let by_number = with("/order_id", BY_NUMBER);
+    let guard = guard(by_number, LayerId::Ownership, stores).unwrap();
+    for (id, expected) in [
+        ("1", "allow"),
+        ("1e0", "deny not_owner"),
+        ("1.0", "deny not_owner"),
+        ("01", "deny not_owner"),
+        ("+1", "deny not_owner"),
+    ] {
+        let args = serde_json::json!({"order_id": id}).to_string();
+        let (verdict, _) = call_verdict(&guard, "refund", &args, "ann").await;
+        assert_eq!(outcome(&verdict), expected, "{id:?}");
+    }
+}
+
+/// Findings differ for the operator and in nothing else.
+#[tokio::test]
+async fn the_operator_learns_what_the_agent_does_not() {
+    let (_folder, stores) = shop();
+    let guard = guard(with("/order_id", BY_ID), LayerId::Ownership, stores).unwrap();
+    let mut details = Vec::new();
+    for id in ["o-2", "o-9", "o-3"] {
+        let args = serde_json::json!({"order_id": id}).to_string();
+        let (verdict, _) = call_verdict(&guard, "refund", &args, "ann").await;
+        let Verdict::Deny(finding) = verdict else {
+            panic!("{id} passed")
+        };
+        assert_eq!(finding.reason.as_str(), "not_owner");
+        details.push(finding.detail.into_owned());
+    }
+    assert_eq!(
+        details,
+        [
+            "the resource belongs to another subject",
+            "the look-up returned no row",
+            "the resource has no owner"
+        ]
+    );
 }

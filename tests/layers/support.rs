@@ -52,10 +52,7 @@ pub fn tool(id: &str, matcher: ToolMatcher) -> ToolRule {
 }
 
 pub fn lookup(sql: &str) -> Lookup {
-    Lookup {
-        store: "shop".into(),
-        sql: sql.to_owned(),
-    }
+    Lookup::sql("shop", sql)
 }
 
 pub fn hosts(hosts: &[&str], suffixes: &[&str]) -> List {
@@ -127,6 +124,7 @@ pub fn exchange(item: Item, subject: &str) -> Exchange {
                 agent: "agent".into(),
                 scopes: std::collections::BTreeSet::default(),
             }),
+            grant: None,
         }),
         items: vec![Located {
             place: Place::default(),

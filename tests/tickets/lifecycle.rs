@@ -8,7 +8,7 @@ use futures_util::future::{BoxFuture, join_all};
 use holdpoint::guard::{Decision, Guard, Observer, Outcome, Parts, Settlement};
 use holdpoint::item::{Exchange, Item};
 use holdpoint::layers::tickets::settler;
-use holdpoint::layers::{Context, LAYERS};
+use holdpoint::layers::{Context, LAYERS, Memo};
 use holdpoint::policy::Gate;
 use holdpoint::store::Stores;
 use holdpoint::store::tickets::{AnswerError, TicketState};
@@ -502,10 +502,12 @@ async fn a_hold_of_another_layer_is_settled_on_default_terms() {
     let Item::ToolCall(item) = &exchange.items[0].item else {
         panic!("a call")
     };
+    let memo = Memo::default();
     let context = Context {
         exchange: &exchange,
         rule: policy.rule_for(&item.tool),
         executes_here: true,
+        memo: &memo,
     };
     let Ok(Settlement::Hold(hold)) = settler.settle(item, &context, recipient_hold()).await else {
         panic!("held")

@@ -1,7 +1,7 @@
 //! Addresses and names that nobody outside may be sent to: what server-side request forgery aims at.
 //!
 //! The table is the one of IANA's special-purpose registries for IPv4 and IPv6 (RFC 6890 and its updates), with what clouds
-//! serve their metadata on. Of IPv6 only global unicast, 2000::/3, is public at all.
+//! serve their metadata on. Of IPv6 only global unicast, `2000::/3`, is public at all.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
@@ -30,7 +30,7 @@ const V4: [([u8; 4], u8); 17] = [
     ([255, 255, 255, 255], 32),
 ];
 
-/// IPv6 within 2000::/3 that is not public, or carries an IPv4 address.
+/// IPv6 within `2000::/3` that is not public, or carries an IPv4 address.
 const V6: [([u16; 8], u8); 5] = [
     ([0x2001, 0, 0, 0, 0, 0, 0, 0], 23), // protocol assignments: Teredo, benchmarks, ORCHID
     ([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0], 32), // documentation
@@ -39,7 +39,7 @@ const V6: [([u16; 8], u8); 5] = [
     ([0x3ffe, 0, 0, 0, 0, 0, 0, 0], 16), // the former 6bone
 ];
 
-/// Whole ranges of IPv6 outside of 2000::/3, for rules that name a part of one.
+/// Whole ranges of IPv6 outside of `2000::/3`, for rules that name a part of one.
 const V6_OTHER: [([u16; 8], u8); 3] = [
     ([0, 0, 0, 0, 0, 0, 0, 0], 3),
     ([0x4000, 0, 0, 0, 0, 0, 0, 0], 2),

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use percent_encoding::percent_decode_str;
 
 use super::code::{Code, Denied};
-use super::run::{self, Found, MAX_AUTHORITY};
+use super::run::{self, Found, MAX_AUTHORITY, MAX_TAIL};
 use super::target::{BACKSLASH, SCHEME, SLASHES, network};
 
 const HIDDEN: Denied = Denied::new(Code::ControlChar, "a control character in the scheme");
@@ -29,34 +29,58 @@ pub(super) fn is_harmless(scheme: &str) -> bool {
         .any(|name| name.eq_ignore_ascii_case(scheme))
 }
 
-/// Every URL in `text`, in order; then those that stand there percent-encoded.
+/// Every URL in `text`, in order; then those that stand there percent-encoded, or between characters that nobody sees.
 pub fn find(text: &str) -> Vec<Found> {
     let mut found = plain(text);
-    if !hides_url(text) {
+    let encoded = hides_url(text);
+    let invisible = !text.is_ascii() && text.contains(is_invisible);
+    if !encoded && !invisible {
         return found;
     }
     let mut known: HashSet<_> = found.iter().map(decoded).collect();
-    let mut text_now = Cow::Borrowed(text);
+    let mut add = |more: Vec<Found>| {
+        for more in more.into_iter().filter(|more| known.insert(decoded(more))) {
+            let span = 0..text.len();
+            found.push(Found { span, ..more });
+        }
+    };
+    let visible = invisible.then(|| text.replace(is_invisible, ""));
+    if let Some(visible) = &visible {
+        add(plain(visible));
+    }
+    let mut now = Cow::Borrowed(visible.as_deref().unwrap_or(text));
     for _ in 0..ROUNDS {
-        let Ok(next) = percent_decode_str(&text_now).decode_utf8() else {
+        if !hides_url(&now) {
+            break;
+        }
+        let Ok(next) = percent_decode_str(&now).decode_utf8() else {
             break;
         };
         let next = next.into_owned();
         // Only with a scheme: two slashes alone are more often a part of some path.
-        for more in plain(&next).into_iter().filter(|more| !more.bare) {
-            if known.insert(decoded(&more)) {
-                found.push(Found {
-                    span: 0..text.len(),
-                    ..more
-                });
-            }
-        }
-        if !hides_url(&next) {
-            break;
-        }
-        text_now = Cow::Owned(next);
+        let mut more = plain(&next);
+        more.retain(|more| !more.bare);
+        add(more);
+        now = Cow::Owned(next);
     }
     found
+}
+
+/// Default ignorable characters (UAX 44) that stand in texts, controls of direction among them.
+fn is_invisible(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}'
+            | '\u{e0000}'..='\u{e0fff}'
+    )
 }
 
 /// What was found, without regard to escapes: the same URL once more is not news.
@@ -83,8 +107,29 @@ fn hides_url(text: &str) -> bool {
     })
 }
 
+/// What was found, and how many bytes of paths and queries may still be read: URLs that are glued to each other share theirs.
+struct Search {
+    found: Vec<Found>,
+    left: usize,
+}
+
+impl Search {
+    fn push(&mut self, found: Found) {
+        self.found.push(found);
+    }
+
+    fn url(&mut self, text: &str, scheme: &'static str, places: (usize, usize, usize), bare: bool) {
+        let found = run::url(text, scheme, places, self.left.min(MAX_TAIL));
+        self.left = self.left.saturating_sub(found.span.len());
+        self.found.push(Found { bare, ..found });
+    }
+}
+
 fn plain(text: &str) -> Vec<Found> {
-    let mut found = Vec::new();
+    let mut found = Search {
+        found: Vec::new(),
+        left: text.len().saturating_mul(4).saturating_add(MAX_TAIL),
+    };
     let start = text.len() - text.trim_start_matches(is_trimmed).len();
     if hides_scheme(text.get(start..).unwrap_or_default()) {
         let colon = text.find(':').unwrap_or(text.len());
@@ -101,7 +146,7 @@ fn plain(text: &str) -> Vec<Found> {
         };
         at = next.unwrap_or(at + 1).max(at + 1);
     }
-    found
+    found.found
 }
 
 /// What URL readers drop at the start of a string.
@@ -141,7 +186,7 @@ fn scheme_before(text: &str, colon: usize) -> Option<(usize, &str)> {
     (scheme.len() > 1).then_some((colon - scheme.len(), scheme))
 }
 
-fn after_scheme(text: &str, start: usize, colon: usize, found: &mut Vec<Found>) -> Option<usize> {
+fn after_scheme(text: &str, start: usize, colon: usize, found: &mut Search) -> Option<usize> {
     let (begin, scheme) = scheme_before(text, colon)?;
     let rest = text.get(colon + 1..)?;
     let after = rest.trim_start_matches(['/', '\\', '\t', '\r', '\n']);
@@ -186,7 +231,7 @@ fn after_scheme(text: &str, start: usize, colon: usize, found: &mut Vec<Found>) 
         found.push(Found::refused(begin..word(text, at), refusal));
         return Some(at);
     }
-    found.push(run::url(text, known, (start, begin, at)));
+    found.url(text, known, (start, begin, at), false);
     // Not past the authority: another URL may be glued to this one.
     Some(at)
 }
@@ -214,7 +259,7 @@ fn starts_host(c: char) -> bool {
 }
 
 /// `//host`, `\\host` and mixtures, where a link could stand.
-fn relative(text: &str, start: usize, at: usize, found: &mut Vec<Found>) -> Option<usize> {
+fn relative(text: &str, start: usize, at: usize, found: &mut Search) -> Option<usize> {
     let rest = text.get(at..)?;
     let after = rest.trim_start_matches(['/', '\\']);
     let slashes = rest.get(..rest.len() - after.len())?;
@@ -248,10 +293,7 @@ fn relative(text: &str, start: usize, at: usize, found: &mut Vec<Found>) -> Opti
         }
     } else {
         // The scheme is that of the page it stands on.
-        found.push(Found {
-            bare: true,
-            ..run::url(text, "https", (text.len(), at, host))
-        });
+        found.url(text, "https", (text.len(), at, host), true);
     }
     skip
 }
@@ -263,7 +305,7 @@ fn is_dotted(name: &str) -> bool {
 }
 
 /// `www.name`, which every client turns into a link.
-fn without_scheme(text: &str, start: usize, at: usize, found: &mut Vec<Found>) -> Option<usize> {
+fn without_scheme(text: &str, start: usize, at: usize, found: &mut Search) -> Option<usize> {
     let rest = text.get(at..)?;
     let www = rest.get(..4)?;
     if !www.eq_ignore_ascii_case("www.") {
@@ -276,10 +318,7 @@ fn without_scheme(text: &str, start: usize, at: usize, found: &mut Vec<Found>) -
     if !rest.get(4..)?.starts_with(char::is_alphanumeric) {
         return None;
     }
-    found.push(Found {
-        bare: true,
-        ..run::url(text, "http", (start, at, at))
-    });
+    found.url(text, "http", (start, at, at), true);
     Some(at + 4)
 }
 
@@ -287,6 +326,7 @@ fn without_scheme(text: &str, start: usize, at: usize, found: &mut Vec<Found>) -
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::target::Url;
     use super::*;
 
     fn hosts(text: &str) -> Vec<String> {
@@ -330,6 +370,13 @@ mod tests {
             ("go to //a.example", "a.example"),
             ("ws://a.example/socket", "a.example"),
             ("view-source:https://a.example/", "a.example"),
+            (
+                "h\u{200b}ttp\u{200b}s:/\u{200b}/a.ex\u{ad}ample/",
+                "a.example",
+            ),
+            ("to%3Dhttps%3A%2F%2Fa.example%2F", "a.example"),
+            ("https%253A%252F%252Fa.example", "a.example"),
+            ("h\u{200b}ttps%3A//a.example", "a.example"),
         ] {
             assert_eq!(hosts(text), [expected], "{text}");
         }
@@ -421,6 +468,24 @@ mod tests {
         ] {
             assert_eq!(hosts(text), [] as [&str; 0], "{text}");
         }
+    }
+
+    #[test]
+    fn glued_urls_cost_no_more_than_their_text() {
+        let many = "https://a.example/".repeat(5_000);
+        let found = find(&many);
+        assert_eq!(found.len(), 5_000);
+        let read: usize = found
+            .iter()
+            .filter_map(|found| found.url.as_ref().ok())
+            .map(|url| url.path().len())
+            .sum();
+        assert!(read < 6 * many.len(), "{read}");
+        assert!(
+            found
+                .iter()
+                .any(|found| found.url.as_ref().is_ok_and(Url::is_cut))
+        );
     }
 
     proptest! {

@@ -93,7 +93,7 @@ impl<'a> Head<'a> {
         }
         for (name, value) in &self.headers {
             let control = |b: &u8| b.is_ascii_control() && *b != b'\t';
-            if !is_token(name) || value.iter().any(control) {
+            if !(is_token(name) || *name == AUTHORITY) || value.iter().any(control) {
                 return Err(FIELD);
             }
         }
@@ -112,18 +112,29 @@ impl<'a> Head<'a> {
         if framed { Ok(()) } else { Err(FRAMING) }
     }
 
-    /// The Host header, of which there is at most one; read as an authority.
+    /// What the Host header names, and HTTP/2's `:authority`: each stands at most once, and they name the same.
     fn host(&self) -> Result<Option<Target>, Denied> {
-        match self.values("host").as_slice() {
-            [] => Ok(None),
-            [one] => {
-                let text = std::str::from_utf8(one).map_err(|_| HOST)?;
-                read_authority("", text.trim_matches([' ', '\t'])).map(Some)
+        let mut named: Option<Target> = None;
+        for name in [AUTHORITY, "host"] {
+            let target = match self.values(name).as_slice() {
+                [] => continue,
+                [one] => {
+                    let text = std::str::from_utf8(one).map_err(|_| HOST)?;
+                    read_authority("", text.trim_matches([' ', '\t'])).map_err(|_| HOST)?
+                }
+                _ => return Err(HOSTS),
+            };
+            if named.is_some_and(|other| other != target) {
+                return Err(HOST);
             }
-            _ => Err(HOSTS),
+            named = Some(target);
         }
+        Ok(named)
     }
 }
+
+/// HTTP/2's name of the place that is asked (RFC 9113 section 8.3.1).
+const AUTHORITY: &str = ":authority";
 
 /// RFC 9110 section 5.6.2.
 fn is_token(text: &str) -> bool {
@@ -298,7 +309,7 @@ mod tests {
                 vec!["api.example:443", "api.example:443"],
                 "malformed_request",
             ),
-            (vec!["api.example@evil.example"], "userinfo"),
+            (vec!["api.example@evil.example"], "host_mismatch"),
         ] {
             let headers = hosts.iter().map(|host| ("Host", host.as_bytes())).collect();
             assert_eq!(tunnel(line, headers), expected, "{hosts:?}");
@@ -461,7 +472,10 @@ mod tests {
                 "host_mismatch",
             ),
         ] {
-            let headers = vec![("Host", host.as_bytes())];
+            let headers = vec![
+                (":authority", b"api.example".as_slice()),
+                ("Host", host.as_bytes()),
+            ];
             let head = Head::read(line, headers).unwrap();
             assert_eq!(
                 code(intercepted(&rule(), &tunnel, &head)),

@@ -234,7 +234,8 @@ impl Ready {
             Host::Domain(name) => is_public_name(name),
             Host::Ip(_) => false,
         };
-        (public && self.matcher.has_scheme(url.target.scheme)).then_some(url)
+        let whole = !url.is_cut();
+        (public && whole && self.matcher.has_scheme(url.target.scheme)).then_some(url)
     }
 
     /// What nothing vouches for is objected to as the rule says.

@@ -8,7 +8,7 @@ use super::target::{Host, read_domain};
 /// What a tunnel begins with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Opening {
-    /// A ClientHello, with the server's name where it has one (RFC 6066 section 3). With an encrypted one inside, this is the
+    /// A `ClientHello`, with the server's name where it has one (RFC 6066 section 3). With an encrypted one inside, this is the
     /// outer name.
     Hello {
         /// As it was sent.
@@ -18,7 +18,7 @@ pub enum Opening {
     NotTls,
 }
 
-/// Most bytes of a ClientHello that are waited for.
+/// Most bytes of a `ClientHello` that are waited for.
 pub const MAX_HELLO: usize = 64 * 1024;
 
 impl Opening {

@@ -149,7 +149,7 @@ fn segment_is_plain(segment: &str) -> Result<(), Denied> {
         if decoded.iter().any(|b| matches!(b, b'/' | b'\\')) {
             return Err(SLASH);
         }
-        if decoded.iter().any(|b| b.is_ascii_control()) {
+        if decoded.iter().any(u8::is_ascii_control) {
             return Err(CONTROL);
         }
         bytes = decoded;

@@ -132,7 +132,10 @@ impl Rule {
         }
         let standard = url.target.port.is_none();
         let entries = self.host(&url.target.host, url.target.port_number(), standard)?;
-        self.path(&entries, url.path())?;
+        if url.is_cut() && (self.max_query.is_some() || self.max_path.is_some()) {
+            return Err(QUERY);
+        }
+        self.path(&entries, url)?;
         if let (Some(limit), Some(query)) = (self.max_query, url.query())
             && query.len() > limit
         {
@@ -278,7 +281,8 @@ impl Rule {
     }
 
     /// The most precise of the entries decide about the path.
-    fn path(&self, entries: &[&Entry], path: &str) -> Result<(), Denied> {
+    fn path(&self, entries: &[&Entry], url: &Url) -> Result<(), Denied> {
+        let path = url.path();
         if self.max_path.is_some_and(|limit| path.len() > limit) {
             return Err(LONG_PATH);
         }
@@ -290,12 +294,15 @@ impl Rule {
         if decide().any(|entry| entry.path.is_none()) {
             return Ok(());
         }
+        if url.is_cut() {
+            return Err(LONG_PATH);
+        }
         path::unambiguous(path)?;
         let covers = |entry: &&Entry| {
             let prefix = entry.path.as_ref();
             prefix.is_some_and(|prefix| prefix.covers(path))
         };
-        if decide().any(|entry| covers(&entry)) {
+        if decide().any(covers) {
             Ok(())
         } else {
             Err(PATH)

@@ -44,18 +44,23 @@ impl Found {
     }
 }
 
+/// Longest path, query and fragment of a URL in a text that are read, in bytes.
+pub(super) const MAX_TAIL: usize = 16 * 1024;
+
 /// Reads the URL whose authority begins at `from`. `begin`: where the URL itself begins; `start`: where the text does, blanks
-/// aside.
+/// aside; `most`: bytes that are read behind the authority.
 pub(super) fn url(
     text: &str,
     scheme: &'static str,
     (start, begin, from): (usize, usize, usize),
+    most: usize,
 ) -> Found {
     let (target, end) = authority(text, scheme, from);
-    let tail = tail(text.get(end..).unwrap_or_default());
+    let (tail, cut) = tail(text.get(end..).unwrap_or_default(), most);
     let url = target
         .and_then(|target| undisputed(text, (start, begin, from), target))
-        .and_then(|target| Url::with_tail(target, &plain(tail)));
+        .and_then(|target| Url::with_tail(target, &plain(tail)))
+        .map(|url| if cut { url.cut() } else { url });
     Found {
         span: begin..end + tail.len(),
         bare: false,
@@ -63,20 +68,27 @@ pub(super) fn url(
     }
 }
 
-/// Path, query and fragment that follow an authority, without the sentence's punctuation.
-fn tail(text: &str) -> &str {
+/// Path, query and fragment that follow an authority, without the sentence's punctuation, and whether they are longer than
+/// that.
+fn tail(text: &str, most: usize) -> (&str, bool) {
     let ends = |c: char| c.is_whitespace() || c.is_control() || "\"<>`".contains(c);
-    let run = text.split(ends).next().unwrap_or_default();
-    if !run.starts_with(['/', '?', '#']) {
-        return "";
+    if !text.starts_with(['/', '?', '#']) {
+        return ("", false);
+    }
+    let near = text
+        .get(..text.floor_char_boundary(most))
+        .unwrap_or_default();
+    let run = near.split(ends).next().unwrap_or_default();
+    if run.len() == near.len() && near.len() < text.len() {
+        return (run, true);
     }
     let trimmed = run.trim_end_matches(|c: char| is_trailing(c) && c != '/');
     // Dots that may be segments are no punctuation.
     let last = run.rsplit('/').next().unwrap_or_default();
     if last.contains(|c: char| c.is_alphanumeric()) || run.contains(['?', '#']) {
-        trimmed
+        (trimmed, false)
     } else {
-        run
+        (run, false)
     }
 }
 

@@ -83,6 +83,8 @@ pub struct Url {
     pub target: Target,
     path: String,
     query: Option<String>,
+    /// It goes on in the text that it was found in.
+    cut: bool,
 }
 
 impl fmt::Display for Url {
@@ -130,6 +132,9 @@ impl Url {
         }
         let target = read_authority(scheme, authority)?;
         let url = Self::with_tail(target, tail)?;
+        if tail.contains('\\') {
+            return Err(TAIL_BACKSLASH);
+        }
         second_opinion(text, &url.target)?;
         Ok(url)
     }
@@ -175,7 +180,20 @@ impl Url {
             target,
             path: encoded(path),
             query: query.map(encoded),
+            cut: false,
         })
+    }
+
+    /// The same, longer than what was read of it.
+    #[must_use]
+    pub(super) fn cut(mut self) -> Self {
+        self.cut = true;
+        self
+    }
+
+    /// Whether only its beginning was read.
+    pub(super) const fn is_cut(&self) -> bool {
+        self.cut
     }
 
     /// The path as it is sent: it begins with a slash, and what is not ASCII is percent-encoded.
@@ -205,6 +223,7 @@ const USERINFO: Denied = Denied::new(Code::Userinfo, "user information before th
 pub(super) const BACKSLASH: Denied =
     Denied::new(Code::AmbiguousAuthority, "a backslash in the authority");
 const PATH_BACKSLASH: Denied = Denied::new(Code::AmbiguousPath, "a backslash in the path");
+const TAIL_BACKSLASH: Denied = Denied::new(Code::MalformedUrl, "a backslash in the query");
 const ENCODED: Denied = Denied::new(Code::EncodedHost, "percent-encoding in the host");
 pub(super) const CONTROL: Denied = Denied::new(Code::ControlChar, "a control character inside");
 pub(super) const BLANK: Denied = Denied::new(Code::MalformedUrl, "white space around or inside");

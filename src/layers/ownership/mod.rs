@@ -1,21 +1,24 @@
 //! A resource that a call names must belong to the principal: a read-only look-up by its id returns the owner's subject.
 //!
-//! Fails closed: a call without the id, an id of another type, an unknown id and an owner that is NULL are all denied.
+//! Fails closed: a call without the id, an id of another type, an unknown id and an owner that is NULL are all denied, and all with
+//! one reason, so that nobody learns from a refusal what exists. Where the look-up answers for another id than was asked, as the
+//! comparisons of databases do, it is a refusal too: to the backend the two may be different resources.
+
+mod answer;
+mod resources;
 
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use serde_json::Value;
 
+use self::resources::{Resource, resources};
 use super::support::{ByRule, ReadyLookup, applying, finding};
 use super::{Context, Layer, LayerDef};
 use crate::item::{Item, Located, ToolCall};
 use crate::policy::{OwnershipRule, Policy};
 use crate::source::Problems;
 use crate::store::Stores;
-use crate::store::sql::SqlValue;
 use crate::verdict::{Finding, LayerId, Reason, Undecided, Verdict};
-use crate::wire::json::MAX_SAFE_INTEGER;
 
 /// The entry of the registry.
 pub const OWNERSHIP: LayerDef = LayerDef {
@@ -33,12 +36,19 @@ struct Ready {
     owner: ReadyLookup,
 }
 
+/// Why a resource is not the principal's: where, and in words for the operator.
+struct Objection {
+    at: String,
+    detail: &'static str,
+}
+
 fn build(policy: &Arc<Policy>, stores: &Stores) -> Result<Arc<dyn Layer>, Problems> {
     let mut problems = Vec::new();
     let mut rules: ByRule<Ready> = ByRule::new();
     for tool in &policy.tools {
         for rule in &tool.ownership {
-            match ReadyLookup::new(policy, stores, &rule.owner, &rule.id, Some(&rule.bind)) {
+            let binds = rule.binds();
+            match ReadyLookup::new(policy, stores, &rule.owner, &rule.id, Some(&binds)) {
                 Ok(owner) => rules.entry(tool.id.clone()).or_default().push(Ready {
                     rule: rule.clone(),
                     owner,
@@ -61,82 +71,39 @@ impl Ready {
         call: &ToolCall,
         context: &Context<'_>,
     ) -> Result<Option<Finding>, Undecided> {
-        let selected = self.rule.resource.select(&call.args.value);
-        if selected.is_empty() {
-            let argument = Some(self.rule.resource.to_string());
-            return Ok(Some(self.unknown(argument, "the call names no resource")));
-        }
-        for (at, value) in selected {
-            let Some(id) = resource_id(value) else {
-                return Ok(Some(self.unknown(
-                    Some(at),
-                    "the resource id is neither a plain string nor an exact integer",
-                )));
-            };
-            if let Some(found) = self.judge_one(at, id, context).await? {
-                return Ok(Some(found));
-            }
-        }
-        Ok(None)
-    }
-
-    async fn judge_one(
-        &self,
-        at: String,
-        id: SqlValue,
-        context: &Context<'_>,
-    ) -> Result<Option<Finding>, Undecided> {
+        let named = match resources(&self.rule, &call.args.value) {
+            Ok(named) => named,
+            Err(objection) => return Ok(Some(self.finding(objection))),
+        };
         let session = &context.exchange.session;
-        let bind = Some((self.rule.bind.as_str(), id));
-        let owners = self.owner.values(LayerId::Ownership, session, bind).await?;
-        if owners.is_empty() {
-            return Ok(Some(self.unknown(Some(at), "the look-up returned no row")));
-        }
-        for owner in owners {
-            let owner = match owner {
-                SqlValue::Text(text) => text,
-                SqlValue::Integer(number) => number.to_string(),
-                SqlValue::Null => {
-                    return Ok(Some(self.unknown(Some(at), "the resource has no owner")));
-                }
-                SqlValue::Real(_) | SqlValue::Blob(_) => {
+        for Resource { at, binds } in named {
+            let asked = self
+                .owner
+                .ask(LayerId::Ownership, session, Some(context.memo), &binds);
+            let said = asked.await?;
+            let judged = answer::judge(&said, &binds, self.rule.owners, &session.principal);
+            match judged {
+                Ok(None) => {}
+                Ok(Some(detail)) => return Ok(Some(self.finding(Objection { at, detail }))),
+                Err(cause) => {
                     return Err(Undecided {
                         layer: LayerId::Ownership,
-                        cause: format!(
-                            "{}: the owner is neither text nor an integer",
-                            self.rule.id
-                        ),
+                        cause: format!("{}: {cause}", self.rule.id),
                     });
                 }
-            };
-            if owner != *session.principal.subject {
-                let detail = "the resource belongs to another subject";
-                return Ok(Some(self.finding(Reason::NotOwner, Some(at), detail)));
             }
         }
         Ok(None)
     }
 
-    fn unknown(&self, argument: Option<String>, detail: &'static str) -> Finding {
-        self.finding(Reason::ResourceUnknown, argument, detail)
-    }
-
-    fn finding(&self, reason: Reason, argument: Option<String>, detail: &'static str) -> Finding {
-        finding(LayerId::Ownership, &self.rule.id, reason, argument, detail)
-    }
-}
-
-/// An integer that every JSON reader takes for the same number, or a string that stands for itself: the database and the
-/// backend may each trim blanks and cut at control characters in their own way, and then speak of two resources.
-fn resource_id(value: &Value) -> Option<SqlValue> {
-    match value {
-        Value::String(text) if text.trim() != text || text.contains(char::is_control) => None,
-        Value::String(text) => Some(SqlValue::Text(text.clone())),
-        Value::Number(number) => number
-            .as_i64()
-            .filter(|id| id.unsigned_abs() <= MAX_SAFE_INTEGER)
-            .map(SqlValue::Integer),
-        _ => None,
+    fn finding(&self, objection: Objection) -> Finding {
+        finding(
+            LayerId::Ownership,
+            &self.rule.id,
+            Reason::NotOwner,
+            Some(objection.at),
+            objection.detail,
+        )
     }
 }
 

@@ -40,7 +40,6 @@ fn list(field: &Field<'_>) -> Option<List> {
         accounts: accounts?.into_iter().collect(),
         phones: phones?.into_iter().collect(),
         chats: chats?.into_iter().collect(),
-        ..List::default()
     };
     if list == List::default() {
         field.error(

@@ -4,6 +4,7 @@ mod hosts;
 mod inert;
 mod injection;
 mod lists;
+mod lookups;
 mod matcher;
 mod provider_tools;
 mod shared;
@@ -16,13 +17,9 @@ use std::sync::Arc;
 use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::HEXLOWER;
 
-use crate::names::LookupName;
-use crate::policy::{InjectionPolicy, Lookup, Modes, Policy, PolicyHash};
+use crate::policy::{InjectionPolicy, Modes, Policy, PolicyHash};
 use crate::source::{self, Field, Fields, Problems, Reader, Tree};
 use crate::verdict::{LayerId, Mode};
-
-/// Layers that a policy must name and that this version does not have.
-const UNBUILT: [LayerId; 1] = [LayerId::Identity];
 
 /// The version of the format.
 const VERSION: i64 = 1;
@@ -84,7 +81,9 @@ fn policy(root: &Field<'_>, hash: PolicyHash) -> Option<Policy> {
     let name = fields.required("name").and_then(|f| f.text());
     let modes = fields.required("layers").and_then(|f| layers(&f));
     let lists = fields.optional("lists").map(|field| lists::lists(&field));
-    let lookups = fields.optional("lookups").map(|field| lookups(&field));
+    let lookups = fields
+        .optional("lookups")
+        .map(|field| lookups::lookups(&field));
     let (lists, lookups) = (lists.unwrap_or_default(), lookups.unwrap_or_default());
     let names = tools::Names {
         lists: &lists,
@@ -165,12 +164,6 @@ fn layers(field: &Field<'_>) -> Option<Modes> {
             whole = false;
             continue;
         };
-        if mode != Mode::Off && UNBUILT.contains(&layer) {
-            field.error(
-                format!("this version has no layer `{layer}`"),
-                format!("write `{layer}: off`"),
-            );
-        }
         modes = modes.with(layer, mode);
     }
     whole.then_some(modes)
@@ -180,23 +173,4 @@ fn layers(field: &Field<'_>) -> Option<Modes> {
 fn whole<K: Eq + std::hash::Hash, V>(parts: HashMap<K, Option<V>>) -> Option<HashMap<K, V>> {
     let parts = parts.into_iter();
     parts.map(|(name, part)| Some((name, part?))).collect()
-}
-
-fn lookups(field: &Field<'_>) -> HashMap<LookupName, Option<Lookup>> {
-    let entries = field.entries().unwrap_or_default();
-    let named = entries.iter().map(|(key, value)| {
-        key.name();
-        (LookupName::from(key.text()), lookup(value))
-    });
-    named.collect()
-}
-
-fn lookup(field: &Field<'_>) -> Option<Lookup> {
-    let mut fields = field.map()?;
-    let store = fields.required("store").and_then(|f| f.name());
-    let sql = fields.required("sql").and_then(|f| f.text());
-    Some(Lookup {
-        store: store?.into(),
-        sql: sql?.trim().to_owned(),
-    })
 }

@@ -4,6 +4,7 @@ mod allowed;
 mod conditions;
 mod egress;
 mod injection;
+mod lookup;
 mod ownership;
 mod recipients;
 mod ticket;
@@ -18,14 +19,15 @@ pub use allowed::{Allowed, ArgumentRule, Origin, lists, lookups, origins};
 pub use conditions::Condition;
 pub use egress::{EgressRule, ForwardRule, Reach, RenderedRule};
 pub use injection::{InjectionPolicy, Thresholds};
-pub use ownership::OwnershipRule;
+pub use lookup::{HttpLookup, Lookup, SqlLookup};
+pub use ownership::{Owners, OwnershipRule};
 pub use recipients::{Permit, Plus, RecipientKind, RecipientRule, Undeclared};
 pub use ticket::{Gate, TicketRule};
 
 use super::selector::Selector;
 use crate::layers::egress::{Entry, Location};
 pub use crate::layers::recipients::Region;
-use crate::names::{ListName, LookupName, RouteName, RuleId, StoreName, ToolName};
+use crate::names::{ListName, LookupName, RouteName, RuleId, ToolName};
 use crate::verdict::{LayerId, Mode};
 
 /// SHA-256 of the policy file, lower-case hex. Every decision carries it.
@@ -63,7 +65,7 @@ impl Modes {
 }
 
 /// A policy, ready to run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Policy {
     /// Its name, for people.
     pub name: String,
@@ -154,15 +156,6 @@ impl List {
     }
 }
 
-/// A read-only SQL query with bound parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lookup {
-    /// Which database.
-    pub store: StoreName,
-    /// One SELECT; parameters `:principal`, `:tenant` and those that rules bind with `as`.
-    pub sql: String,
-}
-
 /// Which tools a rule is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToolMatcher {
@@ -229,6 +222,10 @@ pub struct ToolRule {
     pub ownership: Vec<OwnershipRule>,
     /// Scopes that the principal must have, all of them.
     pub scopes: Vec<Arc<str>>,
+    /// Agents that may use the tool; empty for any.
+    pub agents: Vec<Arc<str>>,
+    /// The call must come in the session that the caller's token names.
+    pub own_session: bool,
     /// Conditions on the call; each must hold.
     pub when: Vec<Condition>,
     /// The ticket it needs.
@@ -250,6 +247,8 @@ impl ToolRule {
             undeclared_recipients: None,
             ownership: Vec::new(),
             scopes: Vec::new(),
+            agents: Vec::new(),
+            own_session: false,
             when: Vec::new(),
             ticket: None,
         }

@@ -3,6 +3,7 @@
 mod allowed;
 mod egress;
 mod injection;
+mod lookups;
 mod ownership;
 mod recipients;
 mod ticket;
@@ -25,7 +26,7 @@ pub fn schema() -> Value {
             "name": described(text(), "For people"),
             "layers": layers(),
             "lists": named(&list(), "Named allowlists"),
-            "lookups": named(&lookup(), "Named read-only questions to a database"),
+            "lookups": named(&lookups::lookup(), "Named questions to a database or a backend that change nothing"),
             "undeclared_recipients": recipients::undeclared(),
             "egress": egress::rule(false),
             "forward": egress::forward(),
@@ -65,6 +66,11 @@ fn texts(description: &str) -> Value {
     json!({"type": "array", "minItems": 1, "items": text(), "description": description})
 }
 
+fn words(description: &str) -> Value {
+    let word = json!({"type": "string", "pattern": "^\\S+$"});
+    json!({"type": "array", "minItems": 1, "items": word, "description": description})
+}
+
 fn object(required: &[&str], properties: &Value) -> Value {
     json!({
         "type": "object",
@@ -76,13 +82,10 @@ fn object(required: &[&str], properties: &Value) -> Value {
 
 fn layers() -> Value {
     let all = LayerId::ALL.map(LayerId::as_str);
-    let modes = |layer: LayerId| match layer {
-        LayerId::Identity => json!({"const": "off"}),
-        _ => json!({"enum": ["off", "shadow", "enforce"]}),
-    };
+    let modes = json!({"enum": ["off", "shadow", "enforce"]});
     let properties: serde_json::Map<_, _> = LayerId::ALL
         .into_iter()
-        .map(|layer| (layer.as_str().to_owned(), modes(layer)))
+        .map(|layer| (layer.as_str().to_owned(), modes.clone()))
         .collect();
     described(
         object(&all, &properties.into()),
@@ -115,14 +118,8 @@ fn list() -> Value {
     list
 }
 
-fn lookup() -> Value {
-    object(
-        &["store", "sql"],
-        &json!({
-            "store": described(name(), "A store of the config"),
-            "sql": described(text(), "One SELECT; :principal, :tenant and what `as` binds")
-        }),
-    )
+fn parameter() -> Value {
+    json!({"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"})
 }
 
 fn selector() -> Value {
@@ -163,6 +160,9 @@ fn tool() -> Value {
             "arguments": rules(&allowed::arguments(), "Other arguments, and where they must come from"),
             "undeclared_recipients": recipients::undeclared(),
             "ownership": rules(&ownership::rule(), "Resources in arguments"),
+            "scopes": words("Scopes that the caller must have, all of them"),
+            "agents": words("Agents that may use the tool"),
+            "session": {"const": "own", "description": "The call must come in the session that the caller's token names"},
             "ticket": ticket::rule()
         }),
     )

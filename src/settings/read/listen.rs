@@ -23,6 +23,7 @@ impl Reading<'_> {
         let mut read = |key| inner.as_mut().and_then(|fields| fields.optional(key));
         let (agents, with_approvers, operations) =
             (read("agents"), read("approvers"), read("operations"));
+        let forward = read("forward");
         let (hosts, origins, tls, h2c) = (read("hosts"), read("origins"), read("tls"), read("h2c"));
         if let (Some(field), false) = (&with_approvers, approvers) {
             field.error(
@@ -30,8 +31,8 @@ impl Reading<'_> {
                 "add `approvers`, or remove `listen.approvers`",
             );
         }
-        let fields = [agents, with_approvers, operations];
-        let [agents, for_approvers, operations] = &fields;
+        let fields = [agents, with_approvers, operations, forward];
+        let [agents, for_approvers, operations, forward] = &fields;
         let or = |field: &Option<Field<'_>>, port| match field {
             Some(field) => address(field),
             None => Some(default(port)),
@@ -42,6 +43,9 @@ impl Reading<'_> {
             (field, _) => or(field, 8081).map(Some),
         };
         let operations = or(operations, 9090);
+        let forward = forward
+            .as_ref()
+            .map_or(Some(None), |field| address(field).map(Some));
         let hosts = hosts.map_or(Some(None), |field| each(&field, host).map(Some));
         let origins = origins.map_or(Some(None), |field| each(&field, origin).map(Some));
         let files = tls
@@ -58,6 +62,7 @@ impl Reading<'_> {
             agents: agents?,
             approvers: for_approvers?,
             operations: operations?,
+            forward: forward?,
             hosts: hosts?,
             origins: origins?,
             tls: files?,
@@ -141,12 +146,13 @@ fn address(field: &Field<'_>) -> Option<SocketAddr> {
 }
 
 /// Agents must not reach approvers, nor anybody take one for the other.
-fn distinct(listen: &Listen, fields: &[Option<Field<'_>>; 3]) -> Option<Listen> {
-    let [agents, approvers, operations] = fields;
+fn distinct(listen: &Listen, fields: &[Option<Field<'_>>; 4]) -> Option<Listen> {
+    let [agents, approvers, operations, forward] = fields;
     let places = [
         (Some(listen.agents), "agents", agents),
         (listen.approvers, "approvers", approvers),
         (Some(listen.operations), "operations", operations),
+        (listen.forward, "forward", forward),
     ];
     let mut fine = true;
     for (index, (one, name, field)) in places.iter().enumerate() {

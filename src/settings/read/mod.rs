@@ -1,11 +1,15 @@
 //! Settings from a file, the environment and flags: merged by `config`, then read once, every problem at its place.
 
+mod jwt;
 mod layers;
 mod listen;
 mod openapi;
 mod people;
+mod placed;
+mod principals;
 mod routes;
 mod secrets;
+mod stores;
 mod tools;
 mod upstreams;
 
@@ -15,12 +19,11 @@ use std::time::Duration;
 
 use self::secrets::Secrets;
 use super::{
-    Limits, Route, RouteProtocol, SessionSource, Settings, SqlStore, TicketSettings, Timeouts,
+    FORWARD, Limits, Route, RouteProtocol, SessionSource, Settings, TicketSettings, Timeouts,
 };
 use crate::guard::Venues;
-use crate::names::StoreName;
 use crate::policy;
-use crate::source::{self, Field, Problems, Reader, Spot, Tree};
+use crate::source::{self, Field, Kind, Problems, Reader, Spot, Tree};
 
 /// How long a receipt is given back where the config does not say.
 const REPLAY_WINDOW: Duration = Duration::from_hours(24);
@@ -141,6 +144,13 @@ impl Reading<'_> {
         let routes = fields
             .required("routes")
             .and_then(|field| routes::routes(&field, root, &self.folder));
+        if root
+            .peek("listen")
+            .and_then(|listen| listen.peek("forward"))
+            .is_some()
+        {
+            reserved(root);
+        }
         let stores = fields.optional_or("stores", BTreeMap::new(), |field| self.stores(field));
         let tickets = fields.optional("tickets");
         let tickets = match &tickets {
@@ -153,10 +163,13 @@ impl Reading<'_> {
                 "add `tickets: {store: tickets.db}`, or remove `approvers`",
             );
         }
-        let principals = fields
+        let mut principals = fields
             .required("principal")
-            .and_then(|field| people::principals(&field, &self.secrets));
-        let session = people::session(&mut fields, principals.as_ref());
+            .and_then(|field| principals::principals(&field, root, &self.secrets, &self.folder));
+        let session = people::session(&mut fields, principals.as_mut());
+        let secrets = fields.optional_or("secrets", Vec::new(), |field| {
+            placed::placed(field, root, &self.secrets)
+        });
         let limits = fields.optional_or("limits", Limits::default(), limits);
         let timeouts = fields.optional_or("timeouts", Timeouts::default(), timeouts);
         Some(Settings {
@@ -168,6 +181,7 @@ impl Reading<'_> {
             tickets: tickets?,
             approvers: approvers?,
             principals: principals?,
+            secrets: secrets?,
             session: session?,
             limits: limits?,
             timeouts: timeouts?,
@@ -179,23 +193,6 @@ impl Reading<'_> {
         field.text().map(|text| self.folder.join(text))
     }
 
-    fn stores(&self, field: &Field<'_>) -> Option<BTreeMap<StoreName, SqlStore>> {
-        let mut stores = BTreeMap::new();
-        let mut whole = true;
-        for (key, value) in field.entries()? {
-            let name = key_name(&key);
-            let store = value.map().and_then(|mut fields| {
-                let file = fields.required("sqlite")?;
-                self.path(&file).map(SqlStore::Sqlite)
-            });
-            match (name, store) {
-                (Some(name), Some(store)) => drop(stores.insert(name.into(), store)),
-                _ => whole = false,
-            }
-        }
-        whole.then_some(stores)
-    }
-
     fn tickets(&self, field: &Field<'_>) -> Option<TicketSettings> {
         let mut fields = field.map()?;
         let store = fields.required("store").and_then(|f| self.path(&f));
@@ -204,6 +201,36 @@ impl Reading<'_> {
             store: store?,
             replay_window: window?,
         })
+    }
+}
+
+/// Names that metrics and logs give to the forward listener.
+fn reserved(root: &Field<'_>) {
+    let routes = root
+        .peek("routes")
+        .filter(|field| matches!(field.node().kind, Kind::List(_)));
+    for route in routes.as_ref().and_then(Field::list).unwrap_or_default() {
+        if let Some(name) = route.peek("name")
+            && name.node().as_text() == Some(FORWARD)
+        {
+            name.error(
+                format!("with `listen.forward` no route can have the name `{FORWARD}`"),
+                "give it another name: this one stands for the forward listener in metrics and logs",
+            );
+        }
+    }
+    let upstreams = root.peek("upstreams").filter(Field::is_map);
+    for (key, _) in upstreams
+        .as_ref()
+        .and_then(Field::entries)
+        .unwrap_or_default()
+    {
+        if key.text() == FORWARD {
+            key.error(
+                format!("with `listen.forward` no upstream can have the name `{FORWARD}`"),
+                "give it another name: this one stands for the forward listener in metrics and logs",
+            );
+        }
     }
 }
 

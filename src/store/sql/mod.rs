@@ -1,7 +1,14 @@
 //! Read-only SQL: the look-ups of layers and the judge of eval. One SELECT, bound parameters, proved unable to write.
 
+pub mod mysql;
+pub mod postgres;
 mod proof;
+mod remote;
 pub mod sqlite;
+mod tokens;
+
+use std::path::PathBuf;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
@@ -64,15 +71,56 @@ pub struct Rows {
     pub rows: Vec<Vec<SqlValue>>,
 }
 
+/// What one query may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Time to run, and in a file as long again to wait for a lock. The guard gives a layer five seconds.
+    pub time: Duration,
+    /// Rows; one more is an error, never a cut result.
+    pub rows: usize,
+    /// Bytes of text and blobs in all rows.
+    pub bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            time: Duration::from_secs(2),
+            rows: 10_000,
+            bytes: 16 << 20,
+        }
+    }
+}
+
+/// How a connection to a database server is kept private.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServerTls {
+    /// Not at all: a socket of this machine, or a network that is private by other means.
+    Off,
+    /// TLS; the certificate must be of the URL's host and lead to an authority of the PEM file, or else to a public one.
+    On(Option<PathBuf>),
+}
+
+/// What a statement asks for and gives.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Described {
+    /// Names of its parameters without colon, each once, in order of first use.
+    pub parameters: Vec<String>,
+    /// Names of its columns.
+    pub columns: Vec<String>,
+}
+
 /// A database that can only be read.
 pub trait ReadOnlySql: Send + Sync {
-    /// Checks that `sql` is one read-only statement and returns its parameter names without colon. Called at load.
+    /// Checks that `sql` is one read-only statement that the database can run, and describes it. Called at load; waits for a
+    /// server within the limits.
     ///
     /// # Errors
     /// [`SqlError::Statement`] where it is not.
-    fn check(&self, sql: &str) -> Result<Vec<String>, SqlError>;
+    fn check(&self, sql: &str) -> Result<Described, SqlError>;
 
-    /// Runs one read-only statement with parameters bound by name (without colon).
+    /// Runs one read-only statement with parameters bound by name (without colon). A value that the parameter's type cannot
+    /// hold is equal to nothing: there are no rows.
     fn query<'a>(
         &'a self,
         sql: &'a str,

@@ -15,35 +15,15 @@ use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Statement};
 use tokio::sync::Semaphore;
 
+pub use super::Limits;
 pub use super::proof::prove_read_only;
-use super::{ReadOnlySql, Rows, SqlError, SqlValue};
+use super::{Described, ReadOnlySql, Rows, SqlError, SqlValue};
 
 /// Connections that one database keeps, and queries that run at once.
 const CONNECTIONS: usize = 4;
 
 /// Virtual machine steps between two looks at the clock.
 const STEPS: i32 = 2_000;
-
-/// What one query may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Time to run, and as long again to wait for a lock. The guard gives a layer five seconds.
-    pub time: Duration,
-    /// Rows; one more is an error, never a cut result.
-    pub rows: usize,
-    /// Bytes of text and blobs in all rows.
-    pub bytes: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            time: Duration::from_secs(2),
-            rows: 10_000,
-            bytes: 16 << 20,
-        }
-    }
-}
 
 /// Opens the database at `path` for reading and proves that it cannot be written through.
 ///
@@ -100,11 +80,16 @@ struct Database {
 }
 
 impl ReadOnlySql for Sqlite {
-    fn check(&self, sql: &str) -> Result<Vec<String>, SqlError> {
+    fn check(&self, sql: &str) -> Result<Described, SqlError> {
         let connection = self.database.take()?;
-        let names = prepared(&connection, sql).and_then(|statement| parameters(&statement));
+        let described = prepared(&connection, sql).and_then(|statement| {
+            Ok(Described {
+                parameters: parameters(&statement)?,
+                columns: columns(&statement),
+            })
+        });
         self.database.give(connection);
-        names
+        described
     }
 
     fn query<'a>(
@@ -188,7 +173,7 @@ impl Database {
                 .raw_bind_parameter(index + 1, bound(value))
                 .map_err(|error| self.failure(&error))?;
         }
-        let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
+        let columns = columns(&statement);
         let mut found = Rows {
             columns,
             rows: Vec::new(),
@@ -390,6 +375,10 @@ fn parameters(statement: &Statement<'_>) -> Result<Vec<String>, SqlError> {
                 })
         })
         .collect()
+}
+
+fn columns(statement: &Statement<'_>) -> Vec<String> {
+    statement.column_names().map(str::to_owned).collect()
 }
 
 fn bound(value: &SqlValue) -> Value {

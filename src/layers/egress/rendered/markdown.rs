@@ -152,8 +152,7 @@ impl<'t, 'p> Reader<'t, 'p> {
             }
             Event::Text(text) => self.words(&text, span),
             Event::SoftBreak | Event::HardBreak => self.block.text.push('\n'),
-            Event::Start(_) => self.flush(),
-            Event::End(_) => self.flush(),
+            Event::Start(_) | Event::End(_) => self.flush(),
             _ => {}
         }
     }

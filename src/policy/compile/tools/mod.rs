@@ -2,6 +2,7 @@
 
 mod allowed;
 mod egress;
+mod identity;
 mod ownership;
 mod recipients;
 mod ticket;
@@ -9,15 +10,13 @@ mod ticket;
 use std::collections::HashMap;
 
 pub(super) use egress::{egress_for_all, forward, rendered};
+pub(super) use ownership::parameter;
 pub(super) use recipients::undeclared;
 
 use super::matcher::{Order, matcher};
 use crate::names::{ListName, LookupName, RouteName, RuleId};
 use crate::policy::{Effect, ExecutesAt, List, Lookup, Otherwise, Selector, ToolRule};
 use crate::source::{Field, Fields, did_you_mean};
-
-/// Parameters that every look-up gets.
-pub(super) const ALWAYS_BOUND: [&str; 2] = ["principal", "tenant"];
 
 /// What rules may refer to; `None` where it is broken, which is not its user's fault.
 pub(super) struct Names<'n> {
@@ -131,6 +130,9 @@ fn tool_rule(field: &Field<'_>, names: &Names<'_>, order: &mut Order) -> Option<
     let ownership = section(&mut fields, "ownership", |rule| {
         ownership::ownership(rule, names)
     });
+    let scopes = identity::words(&mut fields, "scopes", "refund:create");
+    let agents = identity::words(&mut fields, "agents", "support-desk");
+    let own_session = identity::own_session(&mut fields);
     let ticket = match fields.optional("ticket") {
         Some(field) => ticket::ticket(&field).map(Some),
         None => Some(None),
@@ -146,7 +148,9 @@ fn tool_rule(field: &Field<'_>, names: &Names<'_>, order: &mut Order) -> Option<
         arguments: arguments?,
         undeclared_recipients: undeclared?,
         ownership: ownership?,
-        scopes: Vec::new(),
+        scopes: scopes?,
+        agents: agents?,
+        own_session: own_session?,
         when: Vec::new(),
         ticket: ticket?,
     })
@@ -169,6 +173,9 @@ fn deny_alone(rule: &Field<'_>, field: &Field<'_>) -> Option<bool> {
         "arguments",
         "undeclared_recipients",
         "ownership",
+        "scopes",
+        "agents",
+        "session",
         "ticket",
     ];
     for (key, _) in rule.entries().unwrap_or_default() {

@@ -1,6 +1,4 @@
-//! Read-only SQL: what it answers, what it refuses, and that it finds out a connection that can write.
-
-#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
+//! SQLite: what it answers, what it refuses, and that it finds out a connection that can write.
 
 use std::path::Path;
 use std::time::Duration;
@@ -33,7 +31,9 @@ async fn parameters_are_bound_by_name_and_commits_are_seen() {
     let path = shop(folder.path());
     let database = open(&path).unwrap();
     let sql = "SELECT owner FROM orders WHERE id = :order_id";
-    assert_eq!(database.check(sql).unwrap(), ["order_id"]);
+    let described = database.check(sql).unwrap();
+    assert_eq!(described.parameters, ["order_id"]);
+    assert_eq!(described.columns, ["owner"]);
     let params = || {
         vec![
             ("order_id".to_owned(), text("o-2")),

@@ -1,0 +1,114 @@
+//! One request before the guard.
+
+use std::sync::Arc;
+
+use crate::guard::{Decision, Guard};
+use crate::item::{EgressTarget, Exchange, Item, Leg, Located, Place, RouteKind};
+use crate::layers::egress::{Denied, Rule};
+use crate::metrics::{Metrics, Unscanned};
+use crate::names::{RouteName, RuleId, UpstreamName};
+use crate::principal::Session;
+use crate::protocols::Refusal;
+use crate::proxy::redirect;
+use crate::proxy::refuse::{self, Refused};
+use crate::settings::FORWARD;
+use crate::verdict::{Finding, LayerId, Mode, Reason, Verdict};
+
+/// What one request has from its beginning to its end: one policy and one principal.
+pub(super) struct Asking {
+    pub(super) guard: Arc<Guard>,
+    /// The rule of the policy's `forward`, as the layer judges by it.
+    pub(super) rule: Arc<Rule>,
+    pub(super) id: RuleId,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) session: Arc<Session>,
+    /// [`FORWARD`].
+    pub(super) route: RouteName,
+}
+
+impl Asking {
+    fn exchange(&self, leg: Leg, target: EgressTarget) -> Exchange {
+        Exchange {
+            leg,
+            route: self.route.clone(),
+            kind: RouteKind::Forward,
+            upstream: UpstreamName::from(FORWARD),
+            session: Arc::clone(&self.session),
+            evidence: None,
+            items: vec![Located {
+                place: Place::default(),
+                item: Item::Egress(target),
+            }],
+        }
+    }
+
+    /// Has a target judged: the decision that lets it pass, or the refusal.
+    pub(super) async fn judge(&self, leg: Leg, target: EgressTarget) -> Result<Decision, Refused> {
+        let bytes = target.url.as_ref().unwrap_or(&target.authority).len();
+        let exchange = self.exchange(leg, target);
+        let decided = self.guard.decide(&exchange).await;
+        let decision = decided.map_err(|undecided| match leg {
+            Leg::ToUpstream => refuse::undecided_request(&undecided),
+            Leg::ToAgent => refuse::undecided_response(&undecided),
+        })?;
+        let ruling = decision.rulings.first().ok_or(&refuse::INTERNAL)?;
+        if ruling.opinions.iter().any(|o| o.mode != Mode::Off) {
+            self.metrics.scanned(&exchange.route, bytes);
+        } else {
+            self.metrics
+                .unscanned(&exchange.route, Unscanned::NoRule, bytes);
+        }
+        match &ruling.verdict {
+            Verdict::Allow => Ok(decision),
+            Verdict::Deny(finding) => Err(refusal(finding, leg)),
+            Verdict::Hold(hold) => Err(refusal(&hold.finding, leg)),
+            Verdict::Rewrite(_) => Err(refuse::RULING_UNWRITABLE.refusal()),
+        }
+    }
+
+    /// What the layer's own matcher says where there is no item any more, or not yet: the addresses of a name, the first bytes
+    /// of a tunnel. Holds in every mode.
+    pub(super) async fn refuse(
+        &self,
+        target: &EgressTarget,
+        denied: Denied,
+        reason: Reason,
+    ) -> Refused {
+        let finding = Finding {
+            layer: LayerId::Egress,
+            rule: self.id.clone(),
+            reason,
+            argument: None,
+            detail: format!("{}: {}", denied.code.as_str(), denied.why).into(),
+        };
+        let exchange = self.exchange(Leg::ToUpstream, target.clone());
+        match self.guard.refuse(&exchange, finding.clone()).await {
+            Ok(()) => refusal(&finding, Leg::ToUpstream),
+            Err(undecided) => refuse::undecided_request(&undecided),
+        }
+    }
+
+    /// Whether the layer's verdicts hold.
+    pub(super) fn enforces(&self) -> bool {
+        self.guard.policy().modes.of(LayerId::Egress) == Mode::Enforce
+    }
+}
+
+/// What the agent is told: of a target, not of arguments.
+fn refusal(finding: &Finding, leg: Leg) -> Refused {
+    if leg == Leg::ToAgent {
+        return redirect::refusal(finding);
+    }
+    let mut refusal = Refusal::of(finding, None);
+    let message = match finding.reason {
+        Reason::HostNotAllowed => {
+            "The policy does not let agents reach this place: its host, port, path or method is not listed. Retrying does not help; an operator can add it to the policy."
+        }
+        Reason::UrlUnreadable => {
+            "The place asked for is malformed or ambiguous. Ask for a plain host and port, or a plain absolute URL."
+        }
+        _ => return Box::new(refusal),
+    };
+    message.clone_into(&mut refusal.message);
+    Box::new(refusal)
+}

@@ -1,0 +1,51 @@
+//! Questions to a database or a backend that change nothing.
+
+use std::collections::BTreeMap;
+
+use crate::names::{StoreName, UpstreamName};
+
+/// A named question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lookup {
+    /// To a read-only database.
+    Sql(SqlLookup),
+    /// To a backend, by GET.
+    Http(HttpLookup),
+}
+
+impl Lookup {
+    /// One SELECT on a store.
+    pub fn sql(store: impl Into<StoreName>, sql: impl Into<String>) -> Self {
+        Self::Sql(SqlLookup {
+            store: store.into(),
+            sql: sql.into(),
+        })
+    }
+}
+
+/// A SELECT with bound parameters.
+///
+/// Where it tells the owner of a resource its columns go by their names: `owner`, one per parameter that an argument fills, with
+/// what the database took it for, and perhaps `tenant`. Where it lists values it has one column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SqlLookup {
+    /// Which database.
+    pub store: StoreName,
+    /// One SELECT; parameters `:principal`, `:tenant` and those that rules bind.
+    pub sql: String,
+}
+
+/// A GET of a JSON document. 404 means that there is no such resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpLookup {
+    /// Which backend; the request carries its credential.
+    pub upstream: UpstreamName,
+    /// Path below the upstream's URL; each parameter, such as `{order_id}`, is a whole segment.
+    pub path: String,
+    /// JSON Pointer of the owner, or of a list of owners.
+    pub owner: String,
+    /// JSON Pointer of the tenant, where it is to be compared.
+    pub tenant: Option<String>,
+    /// JSON Pointer of what the backend took each parameter for.
+    pub echo: BTreeMap<String, String>,
+}

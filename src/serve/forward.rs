@@ -1,0 +1,108 @@
+//! The forward listener: plain HTTP/1.1 in front of the forward proxy, and its tunnels on the connections that they began on.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::Service;
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::accept::{accept, drive};
+use super::agents::{Door, HEAD_SIZE};
+use super::framing::{Heads, Watched};
+use super::taken::Taken;
+use crate::forward::{ForwardProxy, Reply, Tunnel};
+use crate::proxy::{Body, BoxError, TwoFramings};
+
+/// Accepts until the door stops, then lets requests and tunnels end. The door's places and patience are those of the agents'
+/// listener: agents have so many connections in all.
+pub(super) async fn serve(listener: TcpListener, door: Door, proxy: ForwardProxy) {
+    let (stop, places) = (door.stop.clone(), door.places.clone());
+    let connection = |stream| connection(stream, door.clone(), proxy.clone());
+    accept(listener, stop, places, connection).await;
+}
+
+async fn connection(stream: TcpStream, door: Door, proxy: ForwardProxy) -> Result<(), BoxError> {
+    let patience = &door.patience;
+    let stream = Taken::new(stream, patience.limit, Arc::clone(&patience.metrics));
+    let (stream, heads) = Watched::new(stream);
+    let begun = Begun::default();
+    let connected = Connected {
+        proxy,
+        heads,
+        begun: begun.clone(),
+    };
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(door.head)
+        .max_header_size(HEAD_SIZE)
+        .serve_connection(TokioIo::new(stream), connected)
+        .with_upgrades();
+    let end = http1::UpgradeableConnection::graceful_shutdown;
+    let (stop, idle) = (door.stop, std::future::pending());
+    drive(connection, end, stop.clone(), idle, door.patience.limit).await?;
+    let Some((upgrade, tunnel)) = begun.take() else {
+        return Ok(());
+    };
+    let (stream, came) = unwrapped(upgrade.await?)?;
+    tunnel.run(stream, came, &stop).await;
+    Ok(())
+}
+
+/// The socket below, and what of it has been read.
+fn unwrapped(upgraded: Upgraded) -> Result<(Taken<TcpStream>, Bytes), BoxError> {
+    let parts = upgraded
+        .downcast::<TokioIo<Watched<Taken<TcpStream>>>>()
+        .map_err(|_| "the connection is of another kind")?;
+    Ok((parts.io.into_inner().into_inner(), parts.read_buf))
+}
+
+/// The tunnel that a connection turns into.
+#[derive(Clone, Default)]
+struct Begun(Arc<Mutex<Option<(OnUpgrade, Box<Tunnel>)>>>);
+
+impl Begun {
+    fn set(&self, upgrade: OnUpgrade, tunnel: Box<Tunnel>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((upgrade, tunnel));
+    }
+
+    fn take(&self) -> Option<(OnUpgrade, Box<Tunnel>)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+struct Connected {
+    proxy: ForwardProxy,
+    heads: Heads,
+    begun: Begun,
+}
+
+impl Service<http::Request<Incoming>> for Connected {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn call(&self, mut request: http::Request<Incoming>) -> Self::Future {
+        if !self.heads.next_is_plain() {
+            request.extensions_mut().insert(TwoFramings);
+        }
+        let upgrade = hyper::upgrade::on(&mut request);
+        let request = request.map(|body| body.map_err(BoxError::from).boxed_unsync());
+        let (proxy, begun) = (self.proxy.clone(), self.begun.clone());
+        Box::pin(async move {
+            Ok(match proxy.answer(request).await {
+                Reply::Answer(response) => response,
+                Reply::Tunnel(response, tunnel) => {
+                    begun.set(upgrade, tunnel);
+                    response
+                }
+            })
+        })
+    }
+}

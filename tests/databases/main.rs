@@ -1,0 +1,21 @@
+//! Read-only databases: what every kind answers and refuses, that an account which can write is found out, and what becomes of a
+//! call whose look-up asks one. Those that need a server run with `HOLDPOINT_TEST_DATABASES` set, as `scripts/test databases` does.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::too_many_lines,
+    reason = "a failed set-up is a failed test"
+)]
+
+mod backend;
+mod conformance;
+mod desk;
+mod mysql;
+mod postgres;
+mod servers;
+mod sqlite;
+#[expect(dead_code, reason = "other crates of tests use the rest")]
+#[path = "../support/mod.rs"]
+mod support;
