@@ -234,7 +234,7 @@ fn unused(root: &Field<'_>, policy: &Policy) {
     };
     let lookup_used = |name: &str| {
         let owners = rules().flat_map(|rule| rule.ownership.iter().map(|rule| &rule.owner));
-        let allowed = allow().flat_map(|allow| policy::lookups(allow));
+        let allowed = allow().flat_map(policy::lookups);
         owners.chain(allowed).any(|lookup| lookup.as_str() == name)
     };
     let say = |section, what, used: &dyn Fn(&str) -> bool| {
