@@ -86,6 +86,7 @@ fn exchange(leg: Leg, items: Vec<Located>) -> Exchange {
         session: Arc::new(Session {
             key: None,
             principal: Arc::new(principal),
+            grant: None,
         }),
         items,
         evidence: None,

@@ -14,6 +14,7 @@ pub mod doctor;
 pub mod eval;
 pub mod forward;
 pub mod guard;
+pub mod identity;
 pub mod item;
 pub mod layers;
 pub mod ledger;

@@ -74,6 +74,10 @@ name!(
     StoreName
 );
 name!(
+    /// A secret that agents write as a placeholder, as the config names it.
+    SecretName
+);
+name!(
     /// A named list of the policy.
     ListName
 );

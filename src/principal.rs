@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::names::SessionKey;
@@ -32,4 +33,26 @@ pub struct Session {
     pub key: Option<SessionKey>,
     /// On whose behalf.
     pub principal: Arc<Principal>,
+    /// What the caller's token says of its own use; `None` where the principal came without one.
+    pub grant: Option<Arc<Grant>>,
+}
+
+impl Session {
+    /// A session of a principal that came without a token.
+    pub const fn new(key: Option<SessionKey>, principal: Arc<Principal>) -> Self {
+        Self {
+            key,
+            principal,
+            grant: None,
+        }
+    }
+}
+
+/// What a verified token says of its own use, beside who it is for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Grant {
+    /// From then on it is no longer good: its expiry and the leeway for clocks.
+    pub until: Timestamp,
+    /// The session that it was issued for; `None` where it names none.
+    pub session: Option<SessionKey>,
 }

@@ -126,6 +126,12 @@ pub enum Reason {
     ConditionFailed,
     /// The principal lacks a scope.
     ScopeMissing,
+    /// The agent may not use the tool.
+    AgentNotAllowed,
+    /// The call comes in another session than the token's.
+    SessionMismatch,
+    /// The token ran out while the call was on its way.
+    GrantExpired,
     /// A tool definition is new, changed or suspicious.
     DefinitionChanged,
     /// A person must approve; a request now exists.
@@ -174,6 +180,9 @@ impl Reason {
         Self::NotOwner,
         Self::ConditionFailed,
         Self::ScopeMissing,
+        Self::AgentNotAllowed,
+        Self::SessionMismatch,
+        Self::GrantExpired,
         Self::DefinitionChanged,
         Self::ApprovalRequired,
         Self::ApprovalPending,
@@ -208,6 +217,9 @@ impl Reason {
             Self::NotOwner => "not_owner",
             Self::ConditionFailed => "condition_failed",
             Self::ScopeMissing => "scope_missing",
+            Self::AgentNotAllowed => "agent_not_allowed",
+            Self::SessionMismatch => "session_mismatch",
+            Self::GrantExpired => "grant_expired",
             Self::DefinitionChanged => "definition_changed",
             Self::ApprovalRequired => "approval_required",
             Self::ApprovalPending => "approval_pending",
@@ -270,7 +282,18 @@ impl Reason {
             Self::ConditionFailed => {
                 "The arguments are outside what the policy allows for this tool. Retrying the same call does not help."
             }
-            Self::ScopeMissing => "The signed-in user may not use this tool.",
+            Self::ScopeMissing => {
+                "The credential lacks a scope that this tool needs. A new token with that scope lifts this; retrying with the same one does not help."
+            }
+            Self::AgentNotAllowed => {
+                "This agent may not use this tool. Go on without it; retrying does not help."
+            }
+            Self::SessionMismatch => {
+                "The credential was issued for another session. Call in its own session, or get a token for this one."
+            }
+            Self::GrantExpired => {
+                "The token ran out before the call could be made. Get a new one and call again."
+            }
             Self::DefinitionChanged => {
                 "The tool's definition is new or changed and waits for review."
             }

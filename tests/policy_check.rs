@@ -298,6 +298,98 @@ fn a_role_that_nobody_has_is_a_warning() {
     assert!(!said.err.contains("0123456789abcdef"));
 }
 
+/// What stands in policy and config, what is written instead, and what is said.
+const IDENTITIES: &[(&str, &str, &[&str])] = &[
+    (
+        "scopes: [\"refund:create\"]",
+        "fixed: {subject: bot, scopes: [\"refund:creat\"]}",
+        &[
+            "has the scope `refund:create`",
+            "did you mean `refund:creat`?",
+        ],
+    ),
+    (
+        "agents: [desk]",
+        "fixed: {subject: bot}",
+        &["can be the agent `desk`"],
+    ),
+    (
+        "agents: [desk]",
+        "jwt: {issuer: i, audience: a, jwks_file: k, actors: [disk]}",
+        &["can be the agent `desk`", "did you mean `disk`?"],
+    ),
+    (
+        "session: own",
+        "fixed: {subject: bot}",
+        &["every call would be refused"],
+    ),
+    (
+        "session: own",
+        "jwt: {issuer: i, audience: a, jwks_file: k}",
+        &["`principal.jwt.claims.session`"],
+    ),
+    (
+        "scopes: [a], agents: [desk]",
+        "fixed: {subject: bot, agent: desk, scopes: [a, b]}",
+        &[],
+    ),
+    (
+        "scopes: [a], agents: [desk], session: own",
+        "jwt: {issuer: i, audience: a, jwks_file: k, claims: {session: sid}}",
+        &[],
+    ),
+    (
+        "agents: [desk]",
+        "jwt: {issuer: i, audience: a, jwks_file: k, actors: [x], claims: {agent: azp}}",
+        &[],
+    ),
+];
+
+#[test]
+fn what_no_caller_can_have_is_an_error() {
+    for (asks, principal, said) in IDENTITIES {
+        let folder = Folder::shop();
+        folder.replace("p.yaml", "identity: off", "identity: enforce");
+        folder.replace(
+            "p.yaml",
+            "- {tool: refund, ",
+            &format!("- {{tool: refund, {asks}, "),
+        );
+        folder.replace("c.yaml", "fixed: {subject: bot}", principal);
+        let checked = folder.check(&["p.yaml", "--config", "c.yaml"]);
+        assert_eq!(checked.code == 0, said.is_empty(), "{asks} {}", checked.err);
+        for words in *said {
+            assert!(checked.err.contains(words), "{words}: {}", checked.err);
+        }
+    }
+}
+
+#[test]
+fn what_the_layer_that_is_off_would_ask_is_a_warning() {
+    let folder = Folder::shop();
+    folder.replace(
+        "p.yaml",
+        "- {tool: refund, ",
+        "- {tool: refund, scopes: [a], session: own, ",
+    );
+    let said = folder.check(&["p.yaml"]);
+    assert_eq!(said.code, 0);
+    assert_eq!(
+        said.err.matches("the layer `identity` is off").count(),
+        2,
+        "{}",
+        said.err
+    );
+    let folder = Folder::shop();
+    folder.replace("p.yaml", "identity: off", "identity: shadow");
+    let said = folder.check(&["p.yaml"]);
+    assert!(
+        said.err.contains("the layer `identity` is on and nothing"),
+        "{}",
+        said.err
+    );
+}
+
 #[test]
 fn flags_and_environment_reach_the_check() {
     let folder = Folder::shop();

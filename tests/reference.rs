@@ -180,9 +180,14 @@ mod support {
     }
 
     pub fn environment() -> Environment {
-        let mut environment: Environment = ["OPENAI_API_KEY", "ANN_APPROVER_KEY", "SUPPORT_KEY"]
-            .map(|name| (name.to_owned(), format!("an example value of {name}")))
-            .into();
+        let mut environment: Environment = [
+            "OPENAI_API_KEY",
+            "ANN_APPROVER_KEY",
+            "SUPPORT_KEY",
+            "SHOP_TOKEN",
+        ]
+        .map(|name| (name.to_owned(), format!("an example value of {name}")))
+        .into();
         for (name, url) in [
             (
                 "BILLING_DB_URL",

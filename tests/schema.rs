@@ -56,6 +56,9 @@ tools:
     egress: [{at: [/a, /b], allow: [], otherwise: hold}]
     recipients: [{at: /to, kind: email, allow: [staff, {lookup: owner}]}]
     ownership: [{resource: "/items/*", as: item_id, with: {order_id: /order_id}, optional: true, owners: any, owner: owner}, {resource: /order_id, as: order_id, owner: by_http}]
+    scopes: ["a:b"]
+    agents: [desk]
+    session: own
     ticket: {gate: approve, role: oncall, ttl: 15m, summary: "{/a}"}
   - {tool: shell, deny: true}
   - {tool: "*", executes_at: agent}
@@ -69,7 +72,12 @@ const SLIPS: &[(&str, &str)] = &[
     ("name: base\n", ""),
     ("name: base", "name: 1"),
     ("catalog: off", "catalog: on"),
-    ("identity: off", "identity: shadow"),
+    ("identity: off", "identity: on"),
+    ("scopes: [\"a:b\"]", "scopes: a:b"),
+    ("scopes: [\"a:b\"]", "scopes: []"),
+    ("scopes: [\"a:b\"]", "scopes: [a b]"),
+    ("agents: [desk]", "agents: [\"\"]"),
+    ("session: own", "session: any"),
     ("deny: true", "deny: false"),
     ("type: mcp, ", ""),
     ("type: mcp", "kind: mcp"),

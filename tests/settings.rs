@@ -211,6 +211,26 @@ const MORE: Faults = &[
     ("fixed: {subject: bot}", "api_keys: {keys: [{key_sha256: sk-secret, subject: a}]}", 1, "*********", &["64 hexadecimal digits"]),
     ("fixed: {subject: bot}", "api_keys: {keys: []}", 1, "[]", &["must not be empty"]),
     ("fixed: {subject: bot}", "fixed: {subject: bot}, api_keys: {}", 1, "{fixed", &["exclude each other"]),
+    ("fixed: {subject: bot}", "api_keys: {}", 1, "{}", &["there is no key", "`file`"]),
+    ("fixed: {subject: bot}", "api_keys: {file: none.yaml}", 1, "none.yaml", &["none.yaml"]),
+    ("fixed: {subject: bot}", "jwt: {audience: a, jwks_file: k}", 1, "{audience", &["lacks the key `issuer`"]),
+    ("fixed: {subject: bot}", "jwt: {issuer: i, jwks_file: k}", 1, "{issuer", &["lacks the key `audience`"]),
+    ("fixed: {subject: bot}", "jwt: {issuer: i, audience: [], jwks_file: k}", 1, "[]", &["must not be empty"]),
+    ("fixed: {subject: bot}", "jwt: {issuer: i, audience: a}", 1, "{issuer", &["neither of `jwks_url`, `jwks_file`"]),
+    ("fixed: {subject: bot}", "jwt: {issuer: i, audience: a, jwks_url: \"http://id.example/k\"}", 1, "\"http", &["with `https`"]),
+    ("fixed: {subject: bot}", "jwt: {issuer: i, audience: a, jwks_file: k, jwks_ca: c}", 1, "c", &["no meaning with a file"]),
+    ("fixed: {subject: bot}", "jwt: {issuer: i, audience: a, jwks_file: k, algorithms: [HS256]}", 1, "HS256", &["cannot be `HS256`"]),
+    ("fixed: {subject: bot}", "jwt: {issuer: i, audience: a, jwks_file: k, algorithms: [none]}", 1, "none", &["cannot be `none`"]),
+    ("fixed: {subject: bot}", "jwt: {issuer: i, audience: a, jwks_file: k, leeway: 1h}", 1, "1h", &["more than 5m"]),
+    ("fixed: {subject: bot}", "jwt: {issuer: i, audience: a, jwks_file: k, refresh: 1s}", 1, "1s", &["must not fall"]),
+    ("fixed: {subject: bot}", "jwt: {issuer: i, audience: a, jwks_file: k, actor_depth: 9}", 1, "9", &["more than 8"]),
+    ("fixed: {subject: bot}", "jwt: {issuer: i, audience: a, jwks_file: k, tenant: t, claims: {tenant: org}}", 1, "t", &["keep one of the two"]),
+    ("fixed: {subject: bot}", "mtls: {names: [{uri: \"spiffe://a/b\", subject: a}]}", 1, "{names", &["`listen.tls.client_ca`"]),
+    ("session: {header: s}", "session: {claim: sid}", 2, "sid", &["no tokens"]),
+    ("stores: {", "secrets: {git: {value_env: KEY_ONE, upstreams: [n]}}\nstores: {", 7, "n", &["no upstream `n`"]),
+    ("stores: {", "secrets: {git: {value_env: KEY_ONE, upstreams: [m], in: [path]}}\nstores: {", 7, "path", &["cannot be `path`"]),
+    ("stores: {", "secrets: {git: {value_env: SHORT, upstreams: [m]}}\nstores: {", 7, "SHORT", &["shorter than 8"]),
+    ("stores: {", "secrets: {Git: {value_env: KEY_ONE, upstreams: [m]}}\nstores: {", 7, "Git", &["lower case"]),
     ("session: {header: s}", "session: {header: host}", 2, "host", &["cannot be used"]),
     ("session: {header: s}", "session: {}", 2, "{}", &["neither of `header`, `fixed`"]),
     ("held: 1MiB", "held: 0B", 3, "0B", &["more than 0"]),
@@ -269,6 +289,7 @@ const CLOSED: Faults = &[
     ("h2c: false", "tls: {certificate: c}", 1, "{certificate", &["lacks the key `key`"]),
     ("tls: {ca: ca.pem}", "tls: {}", 4, "{}", &["lacks the key `ca`"]),
     ("https://shop", "http://shop", 4, "{ca", &["a URL without it"]),
+    ("fixed: {subject: bot}", "mtls: {names: []}", 3, "{names", &["`listen.tls.client_ca`"]),
     ("memory: 2MiB", "memory: 1MiB", 6, "{request_body", &["one request and its answer"]),
 ];
 
@@ -297,7 +318,10 @@ fn one_session_is_not_shared_by_several_principals() {
     let said = problems(base(&text.replace("header: s}", "fixed: one}")));
     assert!(said.contains("would mix their conversations"), "{said}");
     let said = problems(base(&text.replace("header: s}", "header: x-api-key}")));
-    assert!(said.contains("already carries the API key"), "{said}");
+    assert!(
+        said.contains("already carries the caller's credential"),
+        "{said}"
+    );
     let fixed = FULL.replace("header: s}", "fixed: one}");
     let (settings, _) = base(&fixed).unwrap();
     assert!(matches!(settings.session, SessionSource::Fixed(_)));
@@ -422,6 +446,29 @@ proptest! {
             }
         }
     }
+}
+
+const CERTIFIED: &str = "listen: {tls: {certificate: c, key: k, client_ca: ca.pem}}
+principal: {mtls: {names: [{uri: \"spiffe://a/b\", subject: bot}]}}
+policy: p.yaml
+upstreams: {m: {url: \"http://m\"}}
+routes: [{name: m, prefix: /, upstream: m, protocol: openai_chat}]
+";
+
+#[rustfmt::skip]
+const UNCERTIFIED: Faults = &[
+    ("[{uri: \"spiffe://a/b\", subject: bot}]", "[]", 2, "[]", &["must not be empty"]),
+    ("spiffe://a/b", "desk", 2, "\"desk", &["is not a URI"]),
+    ("uri: \"spiffe://a/b\"", "dns: \"*.agents.example\"", 2, "\"*.", &["is not a DNS name", "wildcards name nobody"]),
+    ("uri: \"spiffe://a/b\"", "dns: 10.0.0.1", 2, "10.0", &["is not a DNS name"]),
+    ("uri: \"spiffe://a/b\", ", "", 2, "{subject", &["neither of `uri`, `dns`"]),
+    ("[{uri", "[{uri: \"spiffe://a/b\", subject: x}, {uri", 2, "{uri: \"spiffe://a/b\", subject: bot", &["same name"]),
+    ("policy: p", "session: {fixed: one}\npolicy: p", 3, "one", &["mix their conversations"]),
+];
+
+#[test]
+fn names_of_certificates_are_checked() {
+    support::every_fault(CERTIFIED, UNCERTIFIED);
 }
 
 /// What the tests share.

@@ -232,8 +232,8 @@ fn route(args: &Args, settings: &Settings) -> Result<Route, Problems> {
 fn speaks_for_one(settings: &Settings) -> Result<(), Problems> {
     match settings.principals {
         Principals::Fixed(_) => Ok(()),
-        Principals::ApiKeys { .. } => Err(Problem::new(
-            "a wrapped server speaks for one principal, and the config knows them by key",
+        Principals::ApiKeys { .. } | Principals::Jwt(_) | Principals::Mtls(_) => Err(Problem::new(
+            "a wrapped server speaks for one principal, and the config knows them by what they present",
         )
         .help("write `principal: {fixed: {subject: NAME}}` in the config given here")
         .into()),
@@ -244,7 +244,7 @@ fn session(args: &Args, source: &SessionSource) -> Option<SessionSource> {
     let fresh = || uuid::Uuid::now_v7().simple().to_string();
     let key = match (&args.session, source) {
         (Some(name), _) => name.clone(),
-        (None, SessionSource::Header(_)) => fresh(),
+        (None, SessionSource::Header(_) | SessionSource::Token) => fresh(),
         (None, SessionSource::Fixed(_)) => return None,
     };
     Some(SessionSource::Fixed(SessionKey::new(key)))

@@ -5,6 +5,7 @@ mod demo;
 mod doctor;
 mod eval;
 mod eval_import;
+mod key;
 mod mcp_wrap;
 mod output;
 mod overrides;
@@ -45,6 +46,9 @@ enum Command {
     /// Register secrets that must not leave.
     #[command(subcommand)]
     Secret(secret::Command),
+    /// Make keys for agents.
+    #[command(subcommand)]
+    Key(key::Command),
     /// List, show, approve and deny tickets.
     #[command(subcommand)]
     Ticket(ticket::Command),
@@ -79,6 +83,7 @@ pub fn main() -> ExitCode {
         Command::Policy(command) => check::run(&command),
         Command::Eval(command) => eval::run(&command),
         Command::Secret(command) => secret::run(&command),
+        Command::Key(command) => key::run(&command),
         Command::Ticket(command) => ticket::run(&command),
         Command::Demo(args) => demo::run(&args),
     };

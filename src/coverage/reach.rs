@@ -54,6 +54,12 @@ fn work(policy: &Policy, layer: LayerId, kind: ItemKind) -> Option<bool> {
     match (layer, kind) {
         (LayerId::Catalog, ItemKind::ProviderTool) => Some(false),
         (LayerId::Catalog, ItemKind::Definition | ItemKind::ToolCall) => rules(|rule| rule.deny),
+        (LayerId::Identity, ItemKind::ToolCall) => {
+            rules(|rule| rule.own_session || !rule.scopes.is_empty() || !rule.agents.is_empty())
+        }
+        (LayerId::Identity, ItemKind::Definition) => {
+            rules(|rule| !rule.scopes.is_empty() || !rule.agents.is_empty())
+        }
         (LayerId::Egress, ItemKind::ToolCall) if policy.egress.is_some() => Some(false),
         (LayerId::Egress, ItemKind::ToolCall) => rules(|rule| !rule.egress.is_empty()),
         (LayerId::Recipients, ItemKind::ToolCall) => {

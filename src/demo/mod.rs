@@ -312,6 +312,7 @@ fn settings(
             scopes: [].into(),
         })),
         registered: Vec::new(),
+        secrets: Vec::new(),
         session: SessionSource::Fixed(SessionKey::from("demo")),
         limits: Limits::default(),
         timeouts: Timeouts {

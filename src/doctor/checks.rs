@@ -9,7 +9,7 @@ use crate::clock::SystemClock;
 use crate::guard::{Guard, Parts};
 use crate::policy::{self, Policy};
 use crate::protocols::canary::{Fate, ItemKind};
-use crate::proxy::{HttpUpstream, readers};
+use crate::proxy::{HttpUpstream, Identify, readers};
 use crate::settings::{Principals, Settings};
 use crate::source::{Problem, Problems, Severity};
 use crate::store::{Stores, tickets::sqlite};
@@ -135,7 +135,7 @@ pub(super) fn listeners(settings: &Settings, checks: &mut Vec<Check>) {
         if let (Principals::Fixed(principal), false) = (&settings.principals, known) {
             warn(
                 format!("whoever reaches {at} acts as `{}`", principal.subject),
-                "use `principal.api_keys` where the network does not tell agents apart",
+                "use `principal.api_keys`, `jwt` or `mtls` where the network does not tell agents apart",
             );
         }
     }
@@ -269,5 +269,25 @@ pub(super) async fn upstreams(settings: &Settings, checks: &mut Vec<Check>) {
                 "check its `url` and that it runs; `--offline` leaves this out",
             ),
         });
+    }
+}
+
+/// Whether the keys that tokens are verified with can be read.
+pub(super) async fn keys(settings: &Settings, checks: &mut Vec<Check>) {
+    if !matches!(settings.principals, Principals::Jwt(_)) {
+        return;
+    }
+    let read = match Identify::new(settings, SystemClock::shared()) {
+        Ok(identify) => identify.load().await,
+        Err(problems) => Err(problems),
+    };
+    match read {
+        Ok(()) => {
+            let message = "the issuer's keys can be read";
+            checks.push(check(Level::Ok, "identity", message, ""));
+        }
+        Err(Problems(problems)) => {
+            checks.extend(problems.iter().map(|problem| told("identity", problem)));
+        }
     }
 }

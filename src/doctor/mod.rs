@@ -1,5 +1,6 @@
 //! What a deployer wants to know before the first request: what of each route is guarded and by which layers, and what about
-//! the set-up is wrong or unusual. It asks nobody for anything: of an upstream it tries the connection alone.
+//! the set-up is wrong or unusual. It asks nobody for anything but an issuer for its public keys: of an
+//! upstream it tries the connection alone.
 
 mod checks;
 mod show;
@@ -32,7 +33,7 @@ pub enum Level {
 pub struct Check {
     /// How bad it is.
     pub level: Level,
-    /// What it is about: `policy`, `coverage`, `layers`, `tools`, `listeners`, `stores`, `tickets`, `upstreams`.
+    /// What it is about: `policy`, `coverage`, `layers`, `tools`, `listeners`, `stores`, `tickets`, `upstreams`, `identity`.
     pub about: &'static str,
     /// What was found: no secret, no text of a message.
     pub message: String,
@@ -96,6 +97,7 @@ pub async fn examine(config: &settings::Checked, policy: policy::Checked, offlin
     checks::stores(settings, policy, &mut report.checks);
     if !offline {
         checks::upstreams(settings, &mut report.checks).await;
+        checks::keys(settings, &mut report.checks).await;
     }
     report
 }

@@ -1,10 +1,11 @@
 //! Arms: settings of the layers under which every trial is replayed, and the pairs of them that are compared.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
 use super::suite::Suite;
+use super::tokens::Check;
 use crate::policy::Modes;
 use crate::source::{Problem, Problems, did_you_mean};
 use crate::verdict::{LayerId, Mode};
@@ -18,6 +19,8 @@ pub struct Arm {
     pub modes: Modes,
     /// Whether rules know who said what; else `from` vouches for nothing.
     pub provenance: bool,
+    /// Checks of the caller's identity that are left out.
+    pub without: BTreeSet<Check>,
 }
 
 /// What a comparison answers.
@@ -111,9 +114,10 @@ impl Design {
             contrasts: Vec::new(),
         };
         if let Some(bound) = &suite.bound {
-            let arms = bound.arms.iter().map(|(name, _)| Arm {
-                name: name.clone(),
-                modes: bound.modes(&suite.policy, name),
+            let arms = bound.arms.iter().map(|arm| Arm {
+                name: arm.name.clone(),
+                modes: bound.modes(&suite.policy, &arm.name),
+                without: arm.without.clone(),
                 provenance: true,
             });
             design.arms = arms.collect();
@@ -194,6 +198,7 @@ impl Arms {
             name: name.clone(),
             modes,
             provenance: true,
+            without: BTreeSet::new(),
         });
         name
     }
@@ -204,6 +209,7 @@ impl Arms {
             name: NO_PROVENANCE.to_owned(),
             modes,
             provenance: false,
+            without: BTreeSet::new(),
         });
         NO_PROVENANCE.to_owned()
     }

@@ -15,6 +15,7 @@ pub mod snapshot;
 pub mod sql;
 pub mod stats;
 pub mod suite;
+pub mod tokens;
 pub mod world;
 
 pub use run::{EvalError, Plan, Readings, Stop, run};

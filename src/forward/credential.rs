@@ -3,16 +3,20 @@
 use data_encoding::BASE64;
 use http::{HeaderMap, HeaderValue, header};
 
+use crate::clock::Clock;
+use crate::identity::ClientNames;
 use crate::principal::Session;
-use crate::proxy::identify::identify;
+use crate::proxy::Identify;
 use crate::proxy::refuse::{self, ErrorCode};
-use crate::settings::{Principals, SessionSource, Settings};
+use crate::settings::{SessionSource, Settings};
 
-/// On whose behalf a request to the forward proxy comes. Where the config knows agents by a key, `Proxy-Authorization` carries
-/// it: as `Bearer`, or as `Basic`, whose password it is (its user, where there is no password).
-pub(super) fn session(
+/// On whose behalf a request to the forward proxy comes. Where the config knows agents by a key or a token,
+/// `Proxy-Authorization` carries it: as `Bearer`, or as `Basic`, whose password it is (its user, where there is no password).
+pub(super) async fn session(
     headers: &HeaderMap,
-    settings: &Settings,
+    names: Option<&ClientNames>,
+    (identify, settings): (&Identify, &Settings),
+    clock: &dyn Clock,
 ) -> Result<Session, &'static ErrorCode> {
     let mut asked = HeaderMap::new();
     if let SessionSource::Header(name) = &settings.session {
@@ -20,12 +24,14 @@ pub(super) fn session(
             asked.append(name.clone(), value.clone());
         }
     }
-    if let Principals::ApiKeys { header, .. } = &settings.principals {
+    let at = settings.principals.header();
+    if let Some(header) = at {
         let key = key(headers).ok_or(&refuse::PROXY_CREDENTIAL_UNKNOWN)?;
         asked.insert(header.clone(), key);
     }
-    identify(&asked, &settings.principals, &settings.session).map_err(|code| {
-        if code == &refuse::CREDENTIAL_UNKNOWN {
+    let session = identify.session_of(&asked, at, names, clock).await;
+    session.map_err(|code| {
+        if code == &refuse::CREDENTIAL_UNKNOWN || code == &refuse::CREDENTIAL_MISSING {
             &refuse::PROXY_CREDENTIAL_UNKNOWN
         } else {
             code

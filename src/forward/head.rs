@@ -107,7 +107,7 @@ pub(super) fn outgoing(
     let named = connection_names(came);
     let session = match &settings.session {
         SessionSource::Header(name) => Some(name),
-        SessionSource::Fixed(_) => None,
+        SessionSource::Fixed(_) | SessionSource::Token => None,
     };
     let mut headers = HeaderMap::with_capacity(came.len() + 2);
     if let Ok(host) = HeaderValue::from_str(&authority(to)) {

@@ -30,6 +30,7 @@ use tokio::sync::Semaphore;
 pub use tunnel::Tunnel;
 
 use crate::guard::Guard;
+use crate::identity::ClientNames;
 use crate::item::EgressTarget;
 use crate::layers::egress::{self, Denied, Entry, Host, Pattern, Rule};
 use crate::metrics::{Unscanned, UpstreamFault};
@@ -39,7 +40,7 @@ use crate::protocols::http_tools::problem;
 use crate::proxy::gate::{HASH_PREFIX, POLICY, refused};
 use crate::proxy::passage::Passage;
 use crate::proxy::refuse::{self, Refused};
-use crate::proxy::{Body, Setup, error_codes, pseudonym};
+use crate::proxy::{Body, Identify, Setup, error_codes, pseudonym};
 use crate::settings::FORWARD;
 use crate::source::{Problem, Problems};
 use crate::verdict::{LayerId, Mode, Reason};
@@ -64,6 +65,7 @@ impl std::fmt::Debug for ForwardProxy {
 /// What requests share.
 struct Shared {
     setup: Setup,
+    identify: Identify,
     matcher: Matcher,
     dialler: Dialler,
     permits: Arc<Semaphore>,
@@ -126,7 +128,10 @@ impl ForwardProxy {
             .metrics
             .announce_upstream(&UpstreamName::from(FORWARD));
         let settings = &setup.settings;
+        let clock = Arc::clone(setup.guard.load().clock());
+        let identify = Identify::new(settings, clock)?;
         Ok(Self(Arc::new(Shared {
+            identify,
             dialler: Dialler::new(network, own, settings.timeouts.connect),
             permits: Arc::new(Semaphore::new(settings.limits.concurrency)),
             pseudonym: pseudonym(),
@@ -134,6 +139,14 @@ impl ForwardProxy {
             route,
             setup,
         })))
+    }
+
+    /// Reads what requests need before the first comes: the keys of the issuer of tokens, where there is one.
+    ///
+    /// # Errors
+    /// It cannot be had.
+    pub async fn load(&self) -> Result<(), Problems> {
+        self.0.identify.load().await
     }
 
     /// Answers any request. A `CONNECT` that is answered with 200 gives a tunnel, to be run on the same connection.
@@ -150,7 +163,7 @@ impl ForwardProxy {
             Err(_) => Err(refuse::OVERLOADED.refusal()),
             Ok(permit) => {
                 passage.hold(Arc::new(permit));
-                shared.asked(&parts, guard.clone())
+                shared.asked(&parts, guard.clone()).await
             }
         };
         let passed = match asked {
@@ -198,10 +211,23 @@ fn with_policy(response: &mut Response<Body>, guard: &Guard) {
 
 impl Shared {
     /// Who asks for what.
-    fn asked(&self, parts: &Parts, guard: Arc<Guard>) -> Result<(Asking, EgressTarget), Refused> {
+    async fn asked(
+        &self,
+        parts: &Parts,
+        guard: Arc<Guard>,
+    ) -> Result<(Asking, EgressTarget), Refused> {
         let target = head::target(parts)?;
         head::check(parts, &self.pseudonym)?;
-        let session = credential::session(&parts.headers, &self.setup.settings)?;
+        let names = parts.extensions.get::<Arc<ClientNames>>();
+        let known = (&self.identify, &*self.setup.settings);
+        let clock = guard.clock();
+        let session = credential::session(
+            &parts.headers,
+            names.map(AsRef::as_ref),
+            known,
+            clock.as_ref(),
+        )
+        .await?;
         let matcher = if self.matcher.of == guard.policy().hash {
             self.matcher.clone()
         } else {

@@ -16,6 +16,7 @@ pub use settle::{Claim, Outcome, Receipt, Settlement, Settler};
 use together::Unsent;
 pub use together::refuse_together;
 
+use crate::clock::Clock;
 use crate::item::{Exchange, Item, Located, RouteKind, ToolCall, UnreadableCall};
 use crate::layers::{Context, LAYERS, Layer, Memo};
 use crate::names::{RouteName, RuleId, ToolName};
@@ -95,6 +96,7 @@ pub struct Guard {
     settler: Option<Arc<dyn Settler>>,
     venues: Venues,
     observers: Vec<Arc<dyn Observer>>,
+    clock: Arc<dyn Clock>,
     track_reached: bool,
     traces: bool,
 }
@@ -163,6 +165,7 @@ impl Guard {
             settler,
             venues: parts.venues,
             observers: parts.observers,
+            clock: parts.stores.clock,
             track_reached: parts.track_reached,
         })
     }
@@ -175,6 +178,11 @@ impl Guard {
     /// Whether a rule asks who said what: else nobody needs to know it.
     pub const fn traces(&self) -> bool {
         self.traces
+    }
+
+    /// The time that its layers go by.
+    pub const fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
     }
 
     /// Judges every item, settles the calls that execute here, and tells the observers.
@@ -451,6 +459,7 @@ mod tests {
             session: Arc::new(Session {
                 key: Some(SessionKey::from("k")),
                 principal: Arc::new(principal),
+                grant: None,
             }),
             items: vec![Located {
                 place: Place::default(),

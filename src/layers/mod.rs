@@ -3,6 +3,7 @@
 mod arguments;
 pub mod catalog;
 pub mod egress;
+pub mod identity;
 pub mod injection;
 mod lookup;
 mod memo;
@@ -69,6 +70,7 @@ pub struct LayerDef {
 /// The layers that exist, in judging order. A layer that a policy switches on and that is not here is a start-up error.
 pub const LAYERS: &[LayerDef] = &[
     catalog::CATALOG,
+    identity::IDENTITY,
     egress::EGRESS,
     recipients::RECIPIENTS,
     ownership::OWNERSHIP,

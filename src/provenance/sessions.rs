@@ -251,6 +251,7 @@ mod tests {
         let session = Session {
             key: Some(SessionKey::from(key)),
             principal: Arc::new(principal),
+            grant: None,
         };
         Tie::of(&session).unwrap()
     }

@@ -12,7 +12,7 @@ use url::{Host, Url};
 use super::TwoFramings;
 use super::headers::{OWN, connection_names};
 use super::refuse::{self, ErrorCode};
-use crate::settings::{Listen, Principals, SessionSource, Settings};
+use crate::settings::{Listen, SessionSource, Settings};
 
 /// Most header lines of a request.
 const MOST_HEADERS: usize = 100;
@@ -88,13 +88,10 @@ pub(super) struct Admission {
 impl Admission {
     /// `pseudonym` is unique to this process, so that only a true loop is one.
     pub(super) fn new(settings: &Settings, pseudonym: String) -> Self {
-        let key = match &settings.principals {
-            Principals::ApiKeys { header, .. } => Some(header.clone()),
-            Principals::Fixed(_) => None,
-        };
+        let key = settings.principals.header().cloned();
         let session = match &settings.session {
             SessionSource::Header(name) => Some(name.clone()),
-            SessionSource::Fixed(_) => None,
+            SessionSource::Fixed(_) | SessionSource::Token => None,
         };
         let Listen {
             agents,

@@ -113,6 +113,7 @@ impl Incoming {
         self.allowed().await?;
         if self.driver.framing() == Framing::Events && !self.bodiless {
             let mut headers = headers::returning(&self.head.headers, false);
+            masked(&self.transit, &mut headers);
             headers::unbuffered(&mut headers);
             let body = stream::events(self.driver, self.body, &self.encodings).await?;
             return Ok(with_head(self.head.status, headers, body));
@@ -129,6 +130,7 @@ impl Incoming {
             return self.whole().await;
         }
         let mut headers = headers::returning(&self.head.headers, false);
+        masked(&self.transit, &mut headers);
         headers::unbuffered(&mut headers);
         let sign = self.driver.keep_alive();
         let limit = self.transit.settings.limits.response_body;
@@ -169,7 +171,8 @@ impl Incoming {
             elsewhere: _,
         } = self;
         if bodiless {
-            let headers = headers::returning(&head.headers, true);
+            let mut headers = headers::returning(&head.headers, true);
+            masked(&transit, &mut headers);
             return Ok(with_head(head.status, headers, Bytes::new()));
         }
         let limit = transit.settings.limits.response_body;
@@ -180,10 +183,21 @@ impl Incoming {
         let came = body::read(body, &encodings, limit, pace, &transit.memory)
             .await
             .map_err(|error| Failure::of(&transit, &error))?;
-        let out = driver.whole(came.clone()).await?;
+        let read = match &transit.mask {
+            Some(mask) => mask.whole(came.clone()),
+            None => came.clone(),
+        };
+        let out = driver.whole(read).await?;
         let exact = encodings.is_identity() && came == out;
-        let headers = headers::returning(&head.headers, exact);
+        let mut headers = headers::returning(&head.headers, exact);
+        masked(&transit, &mut headers);
         Ok(with_head(head.status, headers, out))
+    }
+}
+
+fn masked(transit: &Transit, headers: &mut http::HeaderMap) {
+    if let Some(mask) = &transit.mask {
+        mask.headers(headers);
     }
 }
 

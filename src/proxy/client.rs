@@ -1,6 +1,7 @@
 //! The real upstream: HTTP/1.1 over TCP, that or HTTP/2 over TLS, pooled by upstream. A request is put on the wire once.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::Uri;
 use http::uri::{Authority, PathAndQuery, Scheme};
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -199,6 +200,56 @@ impl Upstream for HttpUpstream {
                 }
             }
         })
+    }
+}
+
+/// Gets one URL of the operator's: no redirects are followed, and the whole takes bounded time and bytes.
+pub(crate) struct Getter {
+    client: Client<Connector, Full<Bytes>>,
+    url: Uri,
+}
+
+/// For the whole of a [`Getter::get`] besides connecting.
+const GET: Duration = Duration::from_secs(10);
+
+impl Getter {
+    /// Trusts the authorities in the file, or else the public ones.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub(crate) fn new(url: Uri, ca: Option<&Path>, connect: Duration) -> Result<Self, String> {
+        let authorities = ca.map(pem::authorities).transpose();
+        let authorities = authorities.map_err(|error| error.to_string())?;
+        let connector = connector(authorities, connect)
+            .map_err(|error| format!("TLS cannot start: {error}"))?;
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(POOL_IDLE)
+            .build(connector);
+        Ok(Self { client, url })
+    }
+
+    /// The body of a 200, at most `most` bytes of it.
+    ///
+    /// # Errors
+    /// Why there is none. The words hold nothing of the answer.
+    pub(crate) async fn get(&self, most: usize) -> Result<Bytes, String> {
+        let whole = async {
+            let mut request = http::Request::new(Full::new(Bytes::new()));
+            *request.uri_mut() = self.url.clone();
+            let accept = http::HeaderValue::from_static("application/json");
+            request.headers_mut().insert(http::header::ACCEPT, accept);
+            let asked = self.client.request(request).await;
+            let response = asked.map_err(|error| chain(&error))?;
+            if response.status() != http::StatusCode::OK {
+                return Err(format!("it is answered with {}", response.status()));
+            }
+            let body = Limited::new(response.into_body(), most).collect().await;
+            let body = body.map_err(|error| chain(&*error))?;
+            Ok(body.to_bytes())
+        };
+        let got = tokio::time::timeout(GET, whole).await;
+        got.map_err(|_| format!("it is not answered within {GET:?}"))?
     }
 }
 

@@ -16,8 +16,9 @@ use super::admission::Admission;
 use super::answer::{self, Incoming};
 use super::claims::Claims;
 use super::headers::Forwarding;
-use super::identify::{identify, scoped};
+use super::identify::{Identify, scoped};
 use super::passage::Passage;
+use super::placeholders::Placeholders;
 use super::redeem::Redemption;
 use super::refuse::{self, Refused, should_retry};
 use super::route::{Entry, Routes};
@@ -66,7 +67,9 @@ pub(super) struct Gate<U> {
     pub(super) setup: Setup,
     pub(super) routes: Routes,
     pub(super) admission: Admission,
+    pub(super) identify: Identify,
     pub(super) forwarding: Forwarding,
+    pub(super) secrets: Placeholders,
     pub(super) permits: Arc<Semaphore>,
     pub(super) memory: Budget,
     pub(super) tasks: TaskTracker,
@@ -155,7 +158,10 @@ impl<U: Upstream> Gate<U> {
         if asks_for_websocket(&parts.headers) {
             return Err(refuse::UPGRADE_UNSUPPORTED.refusal());
         }
-        let mut session = identify(&parts.headers, &settings.principals, &settings.session)?;
+        let mut session = self
+            .identify
+            .session(&parts, guard.clock().as_ref())
+            .await?;
         let (request, encoded) = self.receive(below, parts, body).await?;
         if entry.protocol.kind() != RouteKind::Http
             && matches!(request.parts.method, Method::GET | Method::HEAD)
@@ -187,6 +193,7 @@ impl<U: Upstream> Gate<U> {
             settings: Arc::clone(settings),
             entry: Arc::clone(entry),
             session: Arc::new(session),
+            mask: self.secrets.mask(&entry.route.upstream),
             memory: self.memory.clone(),
             leaving,
             trail,
@@ -231,7 +238,14 @@ impl<U: Upstream> Gate<U> {
             claims.not_sent().await;
             return Err(refuse::INTERNAL.refusal());
         };
-        let mut outgoing = self.outgoing(&request, upstream, exact);
+        let outgoing = self.outgoing(&request, upstream, exact);
+        let mut outgoing = match self.secrets.fill(outgoing, name, transit.kind()) {
+            Ok(outgoing) => outgoing,
+            Err(code) => {
+                claims.not_sent().await;
+                return Err(code.refusal());
+            }
+        };
         if let Some(key) = claims.key() {
             outgoing.headers_mut().insert(IDEMPOTENCY_KEY, key);
         }
@@ -364,6 +378,17 @@ fn same(a: &Bytes, b: &Bytes) -> bool {
     std::ptr::eq(a.as_ptr(), b.as_ptr()) && a.len() == b.len()
 }
 
+/// What RFC 6750 section 3 tells a client of a credential that is not taken.
+fn challenge(code: &str) -> HeaderValue {
+    HeaderValue::from_static(match code {
+        code if code == refuse::TOKEN_EXPIRED.code => {
+            "Bearer error=\"invalid_token\", error_description=\"the token is expired\""
+        }
+        code if code == refuse::TOKEN_INVALID.code => "Bearer error=\"invalid_token\"",
+        _ => "Bearer",
+    })
+}
+
 /// A refusal, with the headers that every client goes by.
 pub(crate) fn refused(mut response: Response<Bytes>, refusal: &Refusal) -> Response<Body> {
     let headers = response.headers_mut();
@@ -373,7 +398,7 @@ pub(crate) fn refused(mut response: Response<Bytes>, refusal: &Refusal) -> Respo
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         StatusCode::UNAUTHORIZED => {
-            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            headers.insert(header::WWW_AUTHENTICATE, challenge(refusal.code));
         }
         StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
             // What a proxy's clients know how to answer.

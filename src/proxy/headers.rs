@@ -7,7 +7,7 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 
 use super::admission::{is_protected, is_single};
-use crate::settings::{Principals, Settings, Upstream};
+use crate::settings::{Settings, Upstream};
 
 /// Prefix of the proxy's own headers: set by it alone, in either direction.
 pub(crate) const OWN: &str = "holdpoint-";
@@ -73,10 +73,7 @@ impl Forwarding {
     /// `pseudonym` is unique to this process.
     pub(super) fn new(settings: &Settings, pseudonym: String) -> Self {
         Self {
-            key: match &settings.principals {
-                Principals::ApiKeys { header, .. } => Some(header.clone()),
-                Principals::Fixed(_) => None,
-            },
+            key: settings.principals.header().cloned(),
             pseudonym,
         }
     }

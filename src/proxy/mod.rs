@@ -11,6 +11,7 @@ pub(crate) mod headers;
 pub(crate) mod identify;
 mod keep_alive;
 pub(crate) mod passage;
+mod placeholders;
 mod read;
 mod redeem;
 pub(crate) mod redirect;
@@ -37,6 +38,8 @@ use gate::Gate;
 pub(crate) use gate::read;
 use headers::Forwarding;
 use http_body_util::{BodyExt, Full};
+pub(crate) use identify::Identify;
+use placeholders::Placeholders;
 pub use read::{Readers, readers};
 use route::Routes;
 use sessions::Sessions;
@@ -119,9 +122,14 @@ pub fn service<U: Upstream>(setup: Setup, upstream: U) -> Result<ProxyService<U>
         setup.metrics.announce_upstream(name);
     }
     setup.metrics.policy(&setup.guard.load().policy().hash);
+    let clock = Arc::clone(setup.guard.load().clock());
+    let identify = Identify::new(settings, clock)?;
+    let secrets = Placeholders::new(settings)?;
     let pseudonym = pseudonym();
     Ok(ProxyService(Arc::new(Gate {
         admission: Admission::new(settings, pseudonym.clone()),
+        identify,
+        secrets,
         forwarding: Forwarding::new(settings, pseudonym),
         permits: Arc::new(Semaphore::new(settings.limits.concurrency)),
         memory: Budget::new(settings.limits.memory),
@@ -172,6 +180,14 @@ pub(crate) fn protocol(
 }
 
 impl<U> ProxyService<U> {
+    /// Gets what callers are verified with, where it is elsewhere: the keys of an issuer. Until then they are refused.
+    ///
+    /// # Errors
+    /// It cannot be had.
+    pub async fn load(&self) -> Result<(), Problems> {
+        self.0.identify.load().await
+    }
+
     /// Waits for calls that outlive their client. New ones may still begin.
     pub async fn settled(&self) {
         self.0.tasks.close();

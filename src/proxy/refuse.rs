@@ -65,8 +65,18 @@ codes! {
         "The Connection header names a header that must reach the proxy.";
     LOOP_DETECTED = "loop_detected" BAD_REQUEST false
         "The request has passed this proxy before. Check that no upstream URL leads back to it.";
+    CREDENTIAL_MISSING = "credential_missing" UNAUTHORIZED false
+        "The request has no credential, or two. Send one API key, token or client certificate.";
     CREDENTIAL_UNKNOWN = "credential_unknown" UNAUTHORIZED false
-        "The API key is missing or unknown. Send a key that the config maps to a principal.";
+        "The API key or the name in the client certificate is unknown. Send one that the config maps to a principal.";
+    TOKEN_INVALID = "token_invalid" UNAUTHORIZED false
+        "The token is not one of the issuer's for this proxy. Get a new one.";
+    TOKEN_EXPIRED = "token_expired" UNAUTHORIZED false
+        "The token is expired. Get a new one.";
+    DELEGATION_REFUSED = "delegation_refused" FORBIDDEN false
+        "The token is good, and the agent that it names may not act for the user.";
+    KEYS_UNAVAILABLE = "keys_unavailable" SERVICE_UNAVAILABLE true
+        "The token cannot be verified now, since the issuer's keys cannot be read. Try again in a moment.";
     PROXY_CREDENTIAL_UNKNOWN = "proxy_credential_unknown" PROXY_AUTHENTICATION_REQUIRED false
         "The forward proxy needs an API key that the config maps to a principal: send it in Proxy-Authorization.";
     PROXY_FORM_INVALID = "proxy_form_invalid" BAD_REQUEST false
@@ -75,6 +85,8 @@ codes! {
         "The session header must be there once at most, with 1 to 256 visible ASCII characters.";
     SESSION_UNKNOWN = "session_unknown" NOT_FOUND false
         "The session is not one of this caller's. Begin a new one.";
+    SECRET_REFUSED = "secret_refused" FORBIDDEN false
+        "A placeholder names a secret that is unknown, or may not stand there or go to this upstream. Nothing was sent.";
     BODY_TOO_LARGE = "body_too_large" PAYLOAD_TOO_LARGE false
         "The request's body is above the proxy's limit, as sent or decoded.";
     BODY_UNEXPECTED = "body_unexpected" BAD_REQUEST false

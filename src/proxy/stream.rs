@@ -12,6 +12,7 @@ use http_body_util::{BodyExt, StreamBody};
 use super::answer::Failure;
 use super::claims::Claims;
 use super::keep_alive::keep_alive;
+use super::placeholders::Masking;
 use super::refuse::{self, Refused};
 use super::transit::Transit;
 use super::{Body, BoxError};
@@ -254,6 +255,9 @@ pub(super) struct Events {
     driver: Driver,
     body: Body,
     decoder: body::Decoder,
+    masking: Option<Masking>,
+    /// The body has ended.
+    drained: bool,
     sse: sse::Decoder,
     waiting: VecDeque<Event>,
     /// Items of the last step, judged once its bytes have left.
@@ -271,6 +275,8 @@ impl Events {
             sse: sse::Decoder::new(limit),
             decoder: body::Decoder::new(encodings),
             share: driver.transit.memory.share(),
+            masking: driver.transit.mask.clone().map(Masking::new),
+            drained: false,
             driver,
             body,
             waiting: VecDeque::new(),
@@ -328,6 +334,15 @@ impl Events {
         self.judge = step.judge;
     }
 
+    fn events_of(&mut self, plain: Bytes) -> Result<(), Failure> {
+        let events = self
+            .sse
+            .push(plain)
+            .map_err(|error| self.driver.unreadable(&error))?;
+        self.waiting.extend(events);
+        self.account()
+    }
+
     async fn read(&mut self) -> Result<(), Failure> {
         // What has left since is given back before anybody waits.
         self.account()?;
@@ -338,25 +353,34 @@ impl Events {
         };
         let limit = self.driver.transit.settings.limits.response_body;
         let unread = |driver: &Driver, error| Failure::of(&driver.transit, &error);
-        let piece = body::next_piece(&mut self.body, idle)
-            .await
-            .map_err(|error| unread(&self.driver, error))?;
+        let piece = if self.drained {
+            None
+        } else {
+            let next = body::next_piece(&mut self.body, idle).await;
+            next.map_err(|error| unread(&self.driver, error))?
+        };
         if let Some(piece) = piece {
             let plain = self
                 .decoder
                 .push(piece, limit)
                 .map_err(|error| unread(&self.driver, error))?;
-            let events = self
-                .sse
-                .push(plain)
-                .map_err(|error| self.driver.unreadable(&error))?;
-            self.waiting.extend(events);
-            self.account()?;
+            let plain = match &mut self.masking {
+                Some(masking) => masking.push(plain),
+                None => plain,
+            };
+            self.events_of(plain)?;
         } else {
-            self.ended = true;
+            self.drained = true;
             self.decoder
                 .finish()
                 .map_err(|error| unread(&self.driver, error))?;
+            if let Some(rest) = self.masking.take().map(|mut masking| masking.finish())
+                && !rest.is_empty()
+            {
+                // The end comes once these events are through.
+                return self.events_of(rest);
+            }
+            self.ended = true;
             self.sse
                 .finish()
                 .map_err(|error| self.driver.unreadable(&error))?;

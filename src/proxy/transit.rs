@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 
+use super::placeholders::Mask;
 use super::refuse::{self, Refused};
 use super::route::Entry;
 use super::trail::Trail;
@@ -24,6 +25,8 @@ pub(super) struct Transit {
     pub(super) settings: Arc<Settings>,
     pub(super) entry: Arc<Entry>,
     pub(super) session: Arc<Session>,
+    /// Takes out of answers what only the proxy may know.
+    pub(super) mask: Option<Arc<Mask>>,
     pub(super) memory: Budget,
     /// The agent's header fields that leave for a tool's backend.
     pub(super) leaving: Option<Arc<HeaderMap>>,

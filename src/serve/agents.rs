@@ -26,6 +26,7 @@ use super::sniff;
 use super::taken::Taken;
 use super::tls::HTTP2;
 use super::usage::{Patience, Usage};
+use crate::identity::ClientNames;
 use crate::proxy::{Body, BoxError, ProxyService, TwoFramings, Upstream};
 
 /// Largest head in bytes.
@@ -85,17 +86,20 @@ async fn connection<U: Upstream>(
     let patience = &door.patience;
     let stream = Taken::new(stream, patience.limit, Arc::clone(&patience.metrics));
     match &door.speech {
-        Speech::Plain { h2c: false } => one(stream, door, service).await,
+        Speech::Plain { h2c: false } => one(stream, door, service, None).await,
         Speech::Plain { h2c: true } => match door.in_time(sniff::is_http2(stream)).await? {
-            (true, stream) => two(stream, door, service).await,
-            (false, stream) => one(stream, door, service).await,
+            (true, stream) => two(stream, door, service, None).await,
+            (false, stream) => one(stream, door, service, None).await,
         },
         Speech::Tls(acceptor) => {
             let stream = door.in_time(acceptor.accept(stream)).await?;
-            if stream.get_ref().1.alpn_protocol() == Some(HTTP2) {
-                two(stream, door, service).await
+            let tls = stream.get_ref().1;
+            let names = tls.peer_certificates().and_then(<[_]>::first);
+            let names = names.map(|certificate| Arc::new(ClientNames::of(certificate)));
+            if tls.alpn_protocol() == Some(HTTP2) {
+                two(stream, door, service, names).await
             } else {
-                one(stream, door, service).await
+                one(stream, door, service, names).await
             }
         }
     }
@@ -119,10 +123,15 @@ async fn one<U: Upstream>(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     door: Door,
     service: ProxyService<U>,
+    names: Option<Arc<ClientNames>>,
 ) -> Result<(), BoxError> {
     let (stream, heads) = Watched::new(stream);
     let version = Version::One(heads);
-    let connected = Connected { service, version };
+    let connected = Connected {
+        service,
+        version,
+        names,
+    };
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(door.head)
@@ -138,12 +147,17 @@ async fn two<U: Upstream>(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     door: Door,
     service: ProxyService<U>,
+    names: Option<Arc<ClientNames>>,
 ) -> Result<(), BoxError> {
     let usage = Usage::default();
     let patience = door.patience.clone();
     let limit = patience.limit;
     let version = Version::Two(usage.clone(), patience);
-    let connected = Connected { service, version };
+    let connected = Connected {
+        service,
+        version,
+        names,
+    };
     let connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS)
@@ -161,6 +175,8 @@ async fn two<U: Upstream>(
 struct Connected<U> {
     service: ProxyService<U>,
     version: Version,
+    /// Of the certificate that the client has shown.
+    names: Option<Arc<ClientNames>>,
 }
 
 enum Version {
@@ -177,6 +193,9 @@ impl<U: Upstream> Service<http::Request<Incoming>> for Connected<U> {
 
     fn call(&self, request: http::Request<Incoming>) -> Self::Future {
         let mut request = request.map(|body| body.map_err(BoxError::from).boxed_unsync());
+        if let Some(names) = &self.names {
+            request.extensions_mut().insert(Arc::clone(names));
+        }
         let mut service = self.service.clone();
         match &self.version {
             Version::One(heads) => {

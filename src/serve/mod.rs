@@ -215,6 +215,7 @@ pub async fn start_with(
     let setup = setup(&settings, &policy, stores, extras.observers)?;
     let metrics = Arc::clone(&setup.metrics);
     let service = service(setup.clone(), upstream)?;
+    service.load().await?;
 
     let listen = &settings.listen;
     let speech = match &listen.tls {
@@ -248,7 +249,9 @@ pub async fn start_with(
     let forward = match forward {
         Some(listener) => {
             let own = addresses.all();
-            Some((listener, ForwardProxy::new(setup, extras.network, own)?))
+            let proxy = ForwardProxy::new(setup, extras.network, own)?;
+            proxy.load().await?;
+            Some((listener, proxy))
         }
         None => None,
     };

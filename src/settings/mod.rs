@@ -1,12 +1,14 @@
 //! Process settings: listeners, upstreams, routes, principals, stores, limits. What is here can run; `read` makes it from a
 //! file, the environment and flags.
 
+mod identity;
 mod model;
 mod open;
 mod read;
 mod register;
 pub mod template;
 
+pub use identity::*;
 pub use model::*;
 pub use open::SqlStores;
 pub use read::{Checked, Environment, Overrides, environment, load, parse, read};

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use http::{HeaderName, Method, Uri};
 
+use super::{JwtPrincipals, MtlsPrincipals, PlacedSecret};
 use crate::item::RouteKind;
 use crate::layers::egress::Registered;
 use crate::names::{RouteName, SessionKey, StoreName, ToolName, UpstreamName};
@@ -38,6 +39,8 @@ pub struct Settings {
     pub principals: Principals,
     /// Hashes of secrets that must not leave.
     pub registered: Vec<Registered>,
+    /// What the proxy puts in place of placeholders.
+    pub secrets: Vec<PlacedSecret>,
     /// What ties a conversation to its calls.
     pub session: SessionSource,
     /// Sizes.
@@ -371,6 +374,31 @@ pub enum Principals {
         /// Principal by SHA-256 of the key.
         keys: HashMap<[u8; 32], Arc<Principal>>,
     },
+    /// By a token of an identity provider.
+    Jwt(Box<JwtPrincipals>),
+    /// By a name in the client certificate; not empty.
+    Mtls(MtlsPrincipals),
+}
+
+impl Principals {
+    /// The header that carries the caller's credential. Never forwarded.
+    pub const fn header(&self) -> Option<&HeaderName> {
+        match self {
+            Self::Fixed(_) | Self::Mtls(_) => None,
+            Self::ApiKeys { header, .. } => Some(header),
+            Self::Jwt(jwt) => Some(&jwt.header),
+        }
+    }
+
+    /// The principals that the config names; `None` where others decide who there is.
+    pub fn named(&self) -> Option<Vec<&Arc<Principal>>> {
+        match self {
+            Self::Fixed(principal) => Some(vec![principal]),
+            Self::ApiKeys { keys, .. } => Some(keys.values().collect()),
+            Self::Mtls(names) => Some(names.values().collect()),
+            Self::Jwt(_) => None,
+        }
+    }
 }
 
 /// What ties a conversation to its calls.
@@ -380,6 +408,8 @@ pub enum SessionSource {
     Header(HeaderName),
     /// One session for the whole process. Only with a fixed principal.
     Fixed(SessionKey),
+    /// What the token's claim for sessions says. Only with tokens; none where it lacks the claim.
+    Token,
 }
 
 /// Sizes in bytes.

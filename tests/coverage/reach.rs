@@ -18,10 +18,11 @@ use holdpoint::verdict::LayerId;
 
 const POLICY: &str = "version: 1
 name: all
-layers: {catalog: enforce, identity: off, egress: enforce, recipients: shadow, ownership: off, injection: enforce, tickets: shadow}
+layers: {catalog: enforce, identity: shadow, egress: enforce, recipients: shadow, ownership: off, injection: enforce, tickets: shadow}
 lists: {hosts: {hosts: [shop.example]}, staff: {email_domains: [shop.example]}}
 tools:
   - {tool: gone, deny: true}
+  - {tool: read, scopes: [files:read]}
   - {tool: fetch, egress: [{at: /url, allow: [hosts]}]}
   - {tool: mail, recipients: [{at: /to, kind: email, allow: [staff]}], ticket: {gate: approve, ttl: 15m}}
   - {tool: \"*\"}
@@ -58,6 +59,7 @@ async fn asked(policy: &Arc<Policy>, items: Vec<Item>) -> BTreeSet<LayerId> {
                 agent: "bot".into(),
                 scopes: BTreeSet::new(),
             }),
+            grant: None,
         }),
         items: items.into_iter().map(located).collect(),
         evidence: None,
@@ -88,12 +90,14 @@ async fn the_layers_named_for_a_kind_are_those_that_judge_it() {
         kind: "web_search".into(),
         server: None,
     });
-    let calls = ["gone", "fetch", "mail", "other"].map(call).to_vec();
+    let calls = ["gone", "read", "fetch", "mail", "other"]
+        .map(call)
+        .to_vec();
     for (kind, items) in [
         (ItemKind::ToolCall, calls),
         (
             ItemKind::Definition,
-            vec![definition("gone"), definition("mail")],
+            vec![definition("gone"), definition("read"), definition("mail")],
         ),
         (ItemKind::ToolOutput, vec![output]),
         (ItemKind::ProviderTool, vec![provider]),

@@ -7,6 +7,8 @@ mod ends;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
+mod identity;
+#[cfg(test)]
 mod refund;
 #[cfg(test)]
 mod retail;

@@ -14,6 +14,12 @@ pub fn shipped(name: &str) -> PathBuf {
         .join(name)
 }
 
+const SHOPS: [&str; 3] = [
+    "refund-ownership",
+    "refund-ownership-buyer",
+    "refund-ownership-identity",
+];
+
 /// A copy of the refund suites, of which one is looked at.
 pub struct Copy {
     folder: TempDir,
@@ -24,7 +30,7 @@ impl Copy {
     pub fn of(name: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         // The second suite takes the world of the first.
-        for suite in ["refund-ownership", "refund-ownership-buyer"] {
+        for suite in SHOPS {
             let to = folder.path().join(suite);
             fs::create_dir(&to).unwrap();
             for entry in fs::read_dir(shipped(suite)).unwrap() {

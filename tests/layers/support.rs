@@ -124,6 +124,7 @@ pub fn exchange(item: Item, subject: &str) -> Exchange {
                 agent: "agent".into(),
                 scopes: std::collections::BTreeSet::default(),
             }),
+            grant: None,
         }),
         items: vec![Located {
             place: Place::default(),

@@ -13,6 +13,7 @@ mod clients;
 mod docs;
 mod heads;
 mod http2;
+mod identity;
 mod lifecycle;
 mod provenance;
 mod service;

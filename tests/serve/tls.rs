@@ -27,13 +27,13 @@ use crate::support::rig::{OFF, Rig, config, load};
 use crate::support::upstream::{Upstream, json};
 
 /// An authority and what it has signed, as files.
-struct Authority {
+pub struct Authority {
     folder: TempDir,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();
@@ -46,20 +46,24 @@ impl Authority {
         }
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
     /// Writes `NAME.pem` and `NAME.key` for a host.
-    fn sign(&self, name: &str, host: &str) {
-        let params = CertificateParams::new(vec![host.to_owned()]).unwrap();
+    pub fn sign(&self, name: &str, host: &str) {
+        self.sign_as(name, CertificateParams::new(vec![host.to_owned()]).unwrap());
+    }
+
+    /// The same with these names.
+    pub fn sign_as(&self, name: &str, params: CertificateParams) {
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         std::fs::write(self.file(&format!("{name}.pem")), certificate.pem()).unwrap();
         std::fs::write(self.file(&format!("{name}.key")), key.serialize_pem()).unwrap();
     }
 
-    fn listen(&self, more: &str) -> String {
+    pub fn listen(&self, more: &str) -> String {
         let (certificate, key) = (self.file("proxy.pem"), self.file("proxy.key"));
         format!(
             "listen: {{tls: {{certificate: \"{}\", key: \"{}\"{more}}}}}",
@@ -79,7 +83,7 @@ fn key(path: &Path) -> PrivateKeyDer<'static> {
 }
 
 /// A client that trusts the authority; `shows` a certificate of it.
-async fn connect(
+pub async fn connect(
     rig: &Rig,
     authority: &Authority,
     shows: Option<&str>,
@@ -111,7 +115,7 @@ async fn connect(
 }
 
 /// One request over HTTP/1.1; what comes back, until the connection ends.
-async fn ask(mut stream: TlsStream<TcpStream>) -> std::io::Result<String> {
+pub async fn ask(mut stream: TlsStream<TcpStream>) -> std::io::Result<String> {
     let headers = [("connection", "close")];
     stream
         .write_all(&request("GET", "/shop/orders/1", &headers, ""))

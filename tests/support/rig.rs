@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
+use holdpoint::clock::{Clock, SystemClock};
 use holdpoint::serve::{self, Running};
 use holdpoint::settings::{self, Overrides, Settings};
 use holdpoint::{policy, store::Stores};
@@ -40,6 +41,7 @@ pub fn load(folder: &Path, config: &str, policy: &str) -> (Settings, policy::Pol
     std::fs::write(&path, format!("policy: policy.yaml\n{config}")).unwrap();
     let environment: BTreeMap<String, String> = [
         ("UPSTREAM_KEY", "upstream-secret"),
+        ("GIT_TOKEN", "ghp_the-secret-of-git"),
         ("AGENT_KEY", "the-key-of-an-agent"),
         ("APPROVER_KEY", "an-approver-key-of-some-length"),
     ]
@@ -57,10 +59,16 @@ pub fn load(folder: &Path, config: &str, policy: &str) -> (Settings, policy::Pol
 
 impl Rig {
     pub async fn start(config: &str, policy: &str) -> Self {
+        Self::at(config, policy, SystemClock::shared()).await
+    }
+
+    /// One whose time the test sets, where no ticket store keeps its own.
+    pub async fn at(config: &str, policy: &str, clock: Arc<dyn Clock>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (settings, policy) = load(folder.path(), config, policy);
-        let stores: Stores =
+        let mut stores: Stores =
             serve::open_stores(&settings).unwrap_or_else(|problems| panic!("{problems}"));
+        stores.clock = clock;
         let running = serve::start(Arc::new(settings), Arc::new(policy), stores)
             .await
             .unwrap_or_else(|problems| panic!("{problems}"));

@@ -171,6 +171,7 @@ impl Call {
             session: Arc::new(Session {
                 key: self.session.as_deref().map(SessionKey::from),
                 principal: Arc::new(principal),
+                grant: None,
             }),
             items: vec![Located {
                 place: Place::default(),

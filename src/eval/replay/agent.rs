@@ -30,6 +30,8 @@ const REPEATS: usize = 2;
 /// One trial's agent.
 pub(super) struct Agent<'a> {
     pub service: ProxyService<Stage>,
+    /// Sent with every request, where principals come with tokens.
+    pub token: Option<String>,
     pub stage: Stage,
     pub tally: Arc<Tally>,
     pub tickets: Option<Arc<dyn TicketStore>>,
@@ -115,14 +117,24 @@ impl Agent<'_> {
         if self.conversation.unread {
             // The last outputs must reach the model too, or nobody would know what it gets to read of them.
             self.stage.turn(None);
-            self.ask().await?;
+            let _ = self.ask().await?;
         }
         Ok(())
     }
 
     async fn turn(&mut self, index: usize, calls: &[Call]) -> Result<(), String> {
         self.stage.turn(Some(index));
-        let mut answer = self.ask().await?;
+        let mut answer = match self.ask().await? {
+            Ok(answer) => answer,
+            Err(code) => {
+                for call in calls {
+                    let fate = Fate::TurnedAway { code: code.clone() };
+                    let result = self.result(call, fate, false);
+                    self.calls.push(result);
+                }
+                return Ok(());
+            }
+        };
         // What a proposal needs is asked for before anything is carried out.
         for _ in 0..REPEATS {
             let mut approved = false;
@@ -135,7 +147,10 @@ impl Agent<'_> {
             if !approved {
                 break;
             }
-            answer = self.ask().await?;
+            match self.ask().await? {
+                Ok(again) => answer = again,
+                Err(code) => return Err(format!("the model route turned to `{code}`")),
+            }
         }
         let proposed: Vec<String> = {
             let proposed = self.stage.proposed(index).into_iter();
@@ -158,18 +173,31 @@ impl Agent<'_> {
         Ok(())
     }
 
-    /// Sends the conversation to the model.
-    async fn ask(&mut self) -> Result<Answer, String> {
+    /// Sends the conversation to the model. The inner error is the code with which the proxy turned the caller away.
+    async fn ask(&mut self) -> Result<Result<Answer, String>, String> {
         let request = self.conversation.request(self.stream);
         let path = format!("{}/chat/completions", prefix(&RouteName::from(MODEL)));
         let (head, body) = self.post(&path, request.to_string().into()).await?;
         self.conversation.unread = false;
+        if let Some(code) = self.turned_away(head.status, &body) {
+            self.transcript.add(|| json!({"turned_away": code}));
+            return Ok(Err(code));
+        }
         if head.status != StatusCode::OK {
             return Err(unexpected("the model route", head.status, &body));
         }
         let answer = Answer::read(&body, self.stream)?;
         self.transcript.add(|| json!({"model": answer.message()}));
-        Ok(answer)
+        Ok(Ok(answer))
+    }
+
+    /// The code of a caller whose token is not taken.
+    fn turned_away(&self, status: StatusCode, body: &Bytes) -> Option<String> {
+        let away = matches!(status, StatusCode::UNAUTHORIZED) && self.token.is_some();
+        let body: Value = serde_json::from_slice(body).ok().filter(|_| away)?;
+        let error = body.get("error")?;
+        let code = error.get("code").unwrap_or(error).as_str()?;
+        Some(code.to_owned())
     }
 
     /// Sends a released call to its tool.
@@ -216,6 +244,9 @@ impl Agent<'_> {
         body: &Bytes,
         verdict: Option<&Verdict>,
     ) -> Result<Fate, String> {
+        if let Some(code) = self.turned_away(head.status, body) {
+            return Ok(Fate::TurnedAway { code });
+        }
         let kind = head.headers.get(header::CONTENT_TYPE);
         if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/problem+json")) {
             return match verdict {
@@ -300,10 +331,14 @@ impl Agent<'_> {
         path: &str,
         body: Bytes,
     ) -> Result<(http::response::Parts, Bytes), String> {
-        let request = Request::post(path)
+        let mut request = Request::post(path)
             .header(header::HOST, "localhost")
             .header(header::CONTENT_TYPE, "application/json")
-            .header(SESSION, self.session)
+            .header(SESSION, self.session);
+        if let Some(token) = &self.token {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+        }
+        let request = request
             .body(full(body))
             .map_err(|error| error.to_string())?;
         let (head, body) = sent(self.service.clone(), request).await.into_parts();

@@ -21,12 +21,14 @@ use super::judge::{Connect, Grade, Judge};
 use super::snapshot::Snapshot;
 use super::sql::Bindings;
 use super::suite::Suite;
+use super::tokens::{self, Bearer, Check};
 use super::world::World;
-use crate::clock::SystemClock;
+use crate::clock::{Clock, SystemClock};
 use crate::guard::{Guard, Observer, Parts, Venues};
 use crate::metrics::Metrics;
 use crate::names::{RouteName, UpstreamName};
 use crate::policy::{ExecutesAt, Lookup};
+use crate::principal::Principal;
 use crate::proxy::{self, ProxyService, Setup};
 use crate::settings::{
     HttpTool, Limits, Listen, ModelRoute, Principals, Route, RouteProtocol, SessionSource,
@@ -52,7 +54,6 @@ const REPLAY_WINDOW: Duration = Duration::from_hours(24);
 /// Everything that the trials of a run share.
 pub struct Replayer {
     suite: Arc<Suite>,
-    settings: BTreeMap<String, Arc<Settings>>,
     routes: HashMap<String, RouteName>,
     metrics: Arc<Metrics>,
     connect: Connect,
@@ -82,17 +83,8 @@ impl Replayer {
             .keys()
             .map(|tool| (tool.clone(), route_of(&suite, tool)))
             .collect();
-        let settings = suite
-            .principals
-            .iter()
-            .map(|(name, principal)| {
-                let principals = Principals::Fixed(Arc::clone(principal));
-                (name.clone(), Arc::new(settings(&routes, principals)))
-            })
-            .collect();
         Self {
             suite,
-            settings,
             routes,
             metrics: Metrics::new(),
             connect: manner.connect,
@@ -145,7 +137,12 @@ impl Replayer {
         let service = self
             .service(arm, case, &path, &stage, &tally, tickets.clone())
             .map_err(|problems| problems.to_string())?;
+        service
+            .load()
+            .await
+            .map_err(|problems| problems.to_string())?;
         let mut agent = agent::Agent {
+            token: self.token(case)?,
             service,
             stage: stage.clone(),
             tally: Arc::clone(&tally),
@@ -210,16 +207,42 @@ impl Replayer {
         tickets: Option<Arc<dyn TicketStore>>,
     ) -> Result<ProxyService<stage::Stage>, Problems> {
         let guard = self.guard(arm, path, tickets, vec![Arc::clone(tally) as _])?;
-        let settings = self.settings.get(&case.principal).cloned();
-        let settings = settings.ok_or_else(|| {
-            Problems::from(Problem::new(format!("no principal `{}`", case.principal)))
-        })?;
+        let principals = self.known_as(arm, case).map_err(Problem::new)?;
         let setup = Setup {
             guard: Arc::new(ArcSwap::from_pointee(guard)),
-            settings,
+            settings: Arc::new(settings(&self.routes, principals)),
             metrics: Arc::clone(&self.metrics),
         };
         proxy::service(setup, stage.clone())
+    }
+
+    /// How the proxy knows the case's principal.
+    fn known_as(&self, arm: &Arm, case: &Case) -> Result<Principals, String> {
+        let (principal, bearer) = self.caller(case)?;
+        let Some(bearer) = bearer else {
+            return Ok(Principals::Fixed(Arc::clone(principal)));
+        };
+        // Left out, the check of the signature takes whoever has signed for the issuer.
+        let lifted = arm.without.contains(&Check::Signature);
+        let trusted = bearer.signed_by.as_deref().filter(|_| lifted);
+        let jwt = tokens::verified_as(&principal.issuer, trusted)?;
+        Ok(Principals::Jwt(Box::new(jwt)))
+    }
+
+    fn token(&self, case: &Case) -> Result<Option<String>, String> {
+        let (principal, bearer) = self.caller(case)?;
+        let session = case.session.as_deref().unwrap_or(&case.id);
+        let now = SystemClock.now().as_second();
+        let signed = bearer.map(|bearer| tokens::token(principal, bearer, session, now));
+        signed.transpose()
+    }
+
+    fn caller(&self, case: &Case) -> Result<(&Arc<Principal>, Option<&Bearer>), String> {
+        let name = &case.principal;
+        let principal = self.suite.principals.get(name);
+        let principal = principal.ok_or_else(|| format!("no principal `{name}`"))?;
+        let bearers = self.suite.bearers.as_ref();
+        Ok((principal, bearers.and_then(|bearers| bearers.get(name))))
     }
 
     fn guard(
@@ -245,8 +268,12 @@ impl Replayer {
         };
         let venues = self.routes.iter();
         let venues = venues.map(|(tool, route)| (tool.as_str().into(), route.clone()));
+        let mut policy = Arc::clone(&self.suite.policy);
+        for check in &arm.without {
+            check.lift(Arc::make_mut(&mut policy));
+        }
         Guard::new(
-            Arc::clone(&self.suite.policy),
+            policy,
             &arm.modes,
             Parts {
                 stores,
@@ -380,6 +407,7 @@ fn settings(tools: &HashMap<String, RouteName>, principals: Principals) -> Setti
         approvers: Vec::new(),
         principals,
         registered: Vec::new(),
+        secrets: Vec::new(),
         session: SessionSource::Header(SESSION),
         limits: Limits::default(),
         timeouts: Timeouts::default(),

@@ -60,6 +60,11 @@ pub enum Fate {
         /// Why.
         reason: Reason,
     },
+    /// The proxy did not take the caller's token.
+    TurnedAway {
+        /// The code of its error.
+        code: String,
+    },
     /// It waits for a ticket that nobody gave.
     Held {
         /// Which layer asked for the ticket.

@@ -72,6 +72,9 @@ fn of_reading(reading: &ReadingReport, named: bool) -> String {
     let _ = writeln!(out, "\n{}", attacks(&reading.arms));
     let _ = writeln!(out, "\n{}", honest(&reading.arms));
     let _ = writeln!(out, "\n{}", reached(&reading.arms));
+    if let Some(stopped) = stopped(&reading.arms) {
+        let _ = writeln!(out, "\n{stopped}");
+    }
     if !reading.contrasts.is_empty() {
         let _ = writeln!(out, "\n{}", contrasts(&reading.contrasts));
         out += "Δ = with − without, in points, with Newcombe's 95 % interval: a negative ΔASR is good, a positive ΔFRR is the cost.\n";
@@ -197,6 +200,24 @@ fn reached(arms: &[ArmRates]) -> Table {
         table.add_row(std::iter::once(arm.arm.clone()).chain(counts));
     }
     table
+}
+
+/// How many calls of attacks were stopped for which reason; `None` where none was.
+fn stopped(arms: &[ArmRates]) -> Option<Table> {
+    let reasons = arms.iter().flat_map(|arm| arm.attack.stopped_by.keys());
+    let reasons: BTreeSet<&str> = reasons.map(String::as_str).collect();
+    if reasons.is_empty() {
+        return None;
+    }
+    let mut header = vec!["stopped calls of attacks"];
+    header.extend(&reasons);
+    let mut table = empty(&header);
+    for arm in arms {
+        let count = |reason: &&str| arm.attack.stopped_by.get(*reason).copied();
+        let counts = reasons.iter().map(|it| count(it).unwrap_or(0).to_string());
+        table.add_row(std::iter::once(arm.arm.clone()).chain(counts));
+    }
+    Some(table)
 }
 
 fn contrasts(contrasts: &[Comparison]) -> Table {

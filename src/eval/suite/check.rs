@@ -36,6 +36,7 @@ pub(super) fn everything(
         ))),
     }
     problems.0.extend(contrast(written, policy));
+    problems.0.extend(left_out(written));
     let mut ids = BTreeSet::new();
     for placed in cases {
         let about = About { written, placed };
@@ -121,7 +122,16 @@ fn contrast(written: &Written, policy: &Policy) -> Option<Problem> {
         bound.modes(policy, &bound.without),
         bound.modes(policy, &bound.with),
     );
-    let message = if with.of(bound.layer) != Mode::Enforce {
+    let left_out = |arm: &str| {
+        let mut arms = bound.arms.iter();
+        arms.find(|it| it.name == arm).map(|it| &it.without)
+    };
+    let message = if left_out(&bound.without) != left_out(&bound.with) {
+        format!(
+            "the arms `{}` and `{}` differ in `without`",
+            bound.without, bound.with
+        )
+    } else if with.of(bound.layer) != Mode::Enforce {
         format!(
             "the arm `{}` does not enforce the layer `{}`",
             bound.with, bound.layer
@@ -142,6 +152,24 @@ fn contrast(written: &Written, policy: &Policy) -> Option<Problem> {
     Some(Problem::new(message).at(bound.at.clone()).help(
         "the arms of a contrast differ in its layer alone: mend `arms` or the policy's `layers`",
     ))
+}
+
+/// What is left out must be there.
+fn left_out(written: &Written) -> Option<Problem> {
+    let bound = written.bound.as_ref()?;
+    let arm = bound.arms.iter().find(|arm| !arm.without.is_empty())?;
+    if written.bearers.is_some() {
+        return None;
+    }
+    let message = format!(
+        "the arm `{}` is `without` a check of tokens, and there are none",
+        arm.name
+    );
+    Some(
+        Problem::new(message)
+            .at(bound.at.clone())
+            .help("write `tokens: true`"),
+    )
 }
 
 /// Attacks are either all bound to an arm or all replayed in every arm; the same for benign cases.
@@ -258,7 +286,7 @@ impl About<'_> {
         if case.kind == Kind::Control || case.kind == Kind::Mutation {
             return Err(self.problem("controls run in every arm they are for: remove `arm`"));
         }
-        self.known("arms", arm, bound.arms.iter().map(|(name, _)| name))
+        self.known("arms", arm, bound.arms.iter().map(|arm| &arm.name))
     }
 
     fn calls(&self, case: &Case) -> Result<(), Problem> {

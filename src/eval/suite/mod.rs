@@ -15,6 +15,7 @@ use aws_lc_rs::digest::{Context, SHA256};
 use super::case::{Case, Kind};
 use super::judge::{Change, Questions};
 use super::sql::Sql;
+use super::tokens::{Bearer, Check};
 use super::world::{Image, Tool};
 use crate::policy::{Modes, Policy};
 use crate::principal::Principal;
@@ -47,6 +48,8 @@ pub struct Suite {
     pub system: Option<String>,
     /// On whose behalf cases run.
     pub principals: BTreeMap<String, Arc<Principal>>,
+    /// How they are known where they come with tokens, by the same names; `None`: the proxy is told.
+    pub bearers: Option<BTreeMap<String, Bearer>>,
     /// By name.
     pub tools: BTreeMap<String, Tool>,
     /// By name.
@@ -66,8 +69,8 @@ pub struct Suite {
 pub struct Bound {
     /// Where the contrast was written.
     pub at: Spot,
-    /// Name and the layers that differ from the policy.
-    pub arms: Vec<(String, BTreeMap<LayerId, Mode>)>,
+    /// In file order.
+    pub arms: Vec<BoundArm>,
     /// The layer whose effect is measured.
     pub layer: LayerId,
     /// The arm without it.
@@ -76,14 +79,25 @@ pub struct Bound {
     pub with: String,
 }
 
+/// An arm of such a suite.
+#[derive(Clone, Debug)]
+pub struct BoundArm {
+    /// Its name.
+    pub name: String,
+    /// The layers that differ from the policy.
+    pub layers: BTreeMap<LayerId, Mode>,
+    /// Checks of the caller's identity that are left out.
+    pub without: BTreeSet<Check>,
+}
+
 impl Bound {
     /// The modes of one of its arms.
     pub fn modes(&self, policy: &Policy, arm: &str) -> Modes {
-        let overrides = self.arms.iter().find(|(name, _)| name == arm);
+        let overrides = self.arms.iter().find(|other| other.name == arm);
         overrides.map_or_else(
             || policy.modes.clone(),
-            |(_, layers)| {
-                let layers = layers.iter();
+            |arm| {
+                let layers = arm.layers.iter();
                 layers.fold(policy.modes.clone(), |modes, (l, m)| modes.with(*l, *m))
             },
         )

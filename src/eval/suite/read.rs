@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::cases::Placed;
-use super::{Bound, Digest, FILE, MAX_FILE, Suite, cases, check, generate};
+use super::{Bound, BoundArm, Digest, FILE, MAX_FILE, Suite, cases, check, generate};
 use crate::eval::judge::Change;
 use crate::eval::sql::{COMMON, Sql};
+use crate::eval::tokens::{Bearer, Check};
 use crate::eval::world::{Image, Tool};
 use crate::principal::Principal;
 use crate::source::{Field, Fields, MAX_YAML, Problems, Reader, SourceFile, parse, read_text};
@@ -26,6 +27,7 @@ pub(super) struct Written {
     pub scripts: Vec<PathBuf>,
     pub system: Option<String>,
     pub principals: BTreeMap<String, Arc<Principal>>,
+    pub bearers: Option<BTreeMap<String, Bearer>>,
     pub tools: BTreeMap<String, Tool>,
     pub assertions: BTreeMap<String, Sql>,
     pub permissions: BTreeMap<String, Sql>,
@@ -73,6 +75,7 @@ pub(super) fn load(folder: &Path) -> Result<Suite, Problems> {
         image,
         system: written.system,
         principals: written.principals,
+        bearers: written.bearers,
         tools: written.tools,
         assertions: written.assertions,
         permissions: written.permissions,
@@ -98,6 +101,7 @@ fn suite(root: &Field<'_>, folder: &Path) -> Option<Written> {
     let principals = fields
         .required("principals")
         .and_then(|f| named(&f, principal));
+    let by_token = fields.optional_or("tokens", false, Field::bool);
     let tools = fields.required("tools").and_then(|f| tools(&f));
     let assertions = optional(&mut fields, "assertions", |f| named(f, sql));
     let permissions = optional(&mut fields, "permissions", |f| named(f, sql));
@@ -123,6 +127,7 @@ fn suite(root: &Field<'_>, folder: &Path) -> Option<Written> {
     };
     fields.finish();
     version?;
+    let (principals, bearers) = callers(root, principals?, by_token?)?;
     Some(Written {
         name: name?.to_owned(),
         about: about?,
@@ -131,7 +136,8 @@ fn suite(root: &Field<'_>, folder: &Path) -> Option<Written> {
         policy: folder.join(policy?),
         scripts: scripts?,
         system: system?,
-        principals: principals?,
+        principals,
+        bearers,
         tools: tools?,
         assertions: assertions?,
         permissions: permissions?,
@@ -204,7 +210,47 @@ fn world(field: &Field<'_>, folder: &Path) -> Option<Vec<PathBuf>> {
     Some(scripts)
 }
 
-fn principal(field: &Field<'_>) -> Option<Arc<Principal>> {
+type Callers = (
+    BTreeMap<String, Arc<Principal>>,
+    Option<BTreeMap<String, Bearer>>,
+);
+
+/// Principals with how each differs from what a good token of it would say.
+fn callers(
+    root: &Field<'_>,
+    named: BTreeMap<String, (Arc<Principal>, Option<Bearer>)>,
+    by_token: bool,
+) -> Option<Callers> {
+    let told = named.values().any(|(_, bearer)| bearer.is_some());
+    if told && !by_token {
+        root.error(
+            "a principal has a `token`, and principals come without tokens here",
+            "write `tokens: true`, or remove `token`",
+        );
+        return None;
+    }
+    let mut principals = BTreeMap::new();
+    let mut bearers = BTreeMap::new();
+    for (name, (principal, bearer)) in named {
+        bearers.insert(name.clone(), bearer.unwrap_or_default());
+        principals.insert(name, principal);
+    }
+    Some((principals, by_token.then_some(bearers)))
+}
+
+fn bearer(field: &Field<'_>) -> Option<Bearer> {
+    let mut fields = field.map()?;
+    let text = |field: &Field<'_>| field.name().map(|text| Some(text.to_owned()));
+    let signed_by = fields.optional_or("signed_by", None, text);
+    let session = fields.optional_or("session", None, text);
+    fields.finish();
+    Some(Bearer {
+        signed_by: signed_by?,
+        session: session?,
+    })
+}
+
+fn principal(field: &Field<'_>) -> Option<(Arc<Principal>, Option<Bearer>)> {
     let mut fields = field.map()?;
     let tenant = fields.required("tenant").and_then(|f| f.text());
     let subject = fields.required("subject").and_then(|f| f.text());
@@ -216,14 +262,16 @@ fn principal(field: &Field<'_>) -> Option<Arc<Principal>> {
         let read: Vec<_> = f.list()?.iter().map(|f| f.text().map(Arc::from)).collect();
         read.into_iter().collect::<Option<BTreeSet<_>>>()
     });
+    let bearer = fields.optional_or("token", None, |f| bearer(f).map(Some));
     fields.finish();
-    Some(Arc::new(Principal {
+    let principal = Arc::new(Principal {
         tenant: tenant?.into(),
         issuer: issuer?.into(),
         subject: subject?.into(),
         agent: agent?.into(),
         scopes: scopes?,
-    }))
+    });
+    Some((principal, bearer?))
 }
 
 fn sql(field: &Field<'_>) -> Option<Sql> {
@@ -329,15 +377,26 @@ fn change(field: &Field<'_>) -> Option<Change> {
     })
 }
 
-fn modes(field: &Field<'_>) -> Option<BTreeMap<LayerId, Mode>> {
+type Differs = (BTreeMap<LayerId, Mode>, BTreeSet<Check>);
+
+/// What an arm does otherwise than the policy: modes of layers, and `without: [CHECK]`.
+fn differs(field: &Field<'_>) -> Option<Differs> {
     let words = [
         ("off", Mode::Off),
         ("shadow", Mode::Shadow),
         ("enforce", Mode::Enforce),
     ];
+    let mut without = BTreeSet::new();
+    if let Some(field) = field.peek("without") {
+        let checks = Check::ALL.map(|check| (check.as_str(), check));
+        for entry in field.filled_list()? {
+            without.insert(entry.choice(&checks)?);
+        }
+    }
     let read: Vec<_> = field
         .entries()?
         .into_iter()
+        .filter(|(key, _)| key.text() != "without")
         .map(|(key, value)| {
             let layer = LayerId::from_name(key.text());
             if layer.is_none() {
@@ -351,13 +410,21 @@ fn modes(field: &Field<'_>) -> Option<BTreeMap<LayerId, Mode>> {
             Some((layer?, mode?))
         })
         .collect();
-    read.into_iter().collect()
+    let layers = read.into_iter().collect::<Option<_>>()?;
+    Some((layers, without))
 }
 
 fn bound(arms: &Field<'_>, contrast: &Field<'_>) -> Option<Bound> {
     let read = arms.entries()?.into_iter();
     let read: Vec<_> = read
-        .map(|(key, f)| Some((key.name()?.to_owned(), modes(&f)?)))
+        .map(|(key, f)| {
+            let (layers, without) = differs(&f)?;
+            Some(BoundArm {
+                name: key.name()?.to_owned(),
+                layers,
+                without,
+            })
+        })
         .collect();
     let mut fields = contrast.map()?;
     let layers = LayerId::ALL.map(|layer| (layer.as_str(), layer));
@@ -368,7 +435,7 @@ fn bound(arms: &Field<'_>, contrast: &Field<'_>) -> Option<Bound> {
     let (arms, layer) = (read.into_iter().collect::<Option<Vec<_>>>()?, layer?);
     let known = |field: &Field<'_>| {
         let name = field.text()?;
-        if arms.iter().any(|(arm, _)| arm == name) {
+        if arms.iter().any(|arm| arm.name == name) {
             return Some(name.to_owned());
         }
         field.error(format!("there is no arm `{name}`"), "name a key of `arms`");

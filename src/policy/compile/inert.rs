@@ -34,8 +34,11 @@ pub(super) fn warn(root: &Field<'_>, policy: &Policy) {
     }
 }
 
-const SECTIONS: [(&str, LayerId); 8] = [
+const SECTIONS: [(&str, LayerId); 11] = [
     ("deny", LayerId::Catalog),
+    ("scopes", LayerId::Identity),
+    ("agents", LayerId::Identity),
+    ("session", LayerId::Identity),
     ("egress", LayerId::Egress),
     ("secrets", LayerId::Egress),
     ("recipients", LayerId::Recipients),
@@ -92,6 +95,11 @@ fn layers_without_rules(layers: &Field<'_>, policy: &Policy) {
         .chain(injection.tools.iter().map(|(_, thresholds)| thresholds))
         .any(|t| t.redact.is_some() || t.block.is_some());
     for (layer, has, help) in [
+        (
+            LayerId::Identity,
+            any(|rule| rule.own_session || !rule.scopes.is_empty() || !rule.agents.is_empty()),
+            "add `scopes`, `agents` or `session` to the rule of a tool",
+        ),
         (
             LayerId::Egress,
             policy.egress.is_some()
@@ -196,9 +204,9 @@ fn holds_without_tickets(root: &Field<'_>, policy: &Policy) {
     for rule in rules(root) {
         for (key, layer) in SECTIONS {
             let enforced = policy.modes.of(layer) == Mode::Enforce;
-            let section = rule.peek(key).filter(|_| {
-                enforced && !matches!(key, "ticket" | "deny" | "undeclared_recipients" | "secrets")
-            });
+            let section = rule
+                .peek(key)
+                .filter(|_| enforced && matches!(key, "egress" | "recipients" | "ownership"));
             for entry in section
                 .and_then(|section| section.list())
                 .unwrap_or_default()

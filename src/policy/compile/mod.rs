@@ -21,9 +21,6 @@ use crate::policy::{InjectionPolicy, Modes, Policy, PolicyHash, SecretsRule};
 use crate::source::{self, Field, Fields, Problems, Reader, Tree};
 use crate::verdict::{LayerId, Mode};
 
-/// Layers that a policy must name and that this version does not have.
-const UNBUILT: [LayerId; 1] = [LayerId::Identity];
-
 /// The version of the format.
 const VERSION: i64 = 1;
 
@@ -172,12 +169,6 @@ fn layers(field: &Field<'_>) -> Option<Modes> {
             whole = false;
             continue;
         };
-        if mode != Mode::Off && UNBUILT.contains(&layer) {
-            field.error(
-                format!("this version has no layer `{layer}`"),
-                format!("write `{layer}: off`"),
-            );
-        }
         modes = modes.with(layer, mode);
     }
     whole.then_some(modes)

@@ -67,7 +67,7 @@ impl Modes {
 }
 
 /// A policy, ready to run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Policy {
     /// Its name, for people.
     pub name: String,
@@ -232,6 +232,10 @@ pub struct ToolRule {
     pub ownership: Vec<OwnershipRule>,
     /// Scopes that the principal must have, all of them.
     pub scopes: Vec<Arc<str>>,
+    /// Agents that may use the tool; empty for any.
+    pub agents: Vec<Arc<str>>,
+    /// The call must come in the session that the caller's token names.
+    pub own_session: bool,
     /// Conditions on the call; each must hold.
     pub when: Vec<Condition>,
     /// The ticket it needs.
@@ -254,6 +258,8 @@ impl ToolRule {
             undeclared_recipients: None,
             ownership: Vec::new(),
             scopes: Vec::new(),
+            agents: Vec::new(),
+            own_session: false,
             when: Vec::new(),
             ticket: None,
         }

@@ -69,6 +69,11 @@ fn texts(description: &str) -> Value {
     json!({"type": "array", "minItems": 1, "items": text(), "description": description})
 }
 
+fn words(description: &str) -> Value {
+    let word = json!({"type": "string", "pattern": "^\\S+$"});
+    json!({"type": "array", "minItems": 1, "items": word, "description": description})
+}
+
 fn object(required: &[&str], properties: &Value) -> Value {
     json!({
         "type": "object",
@@ -80,13 +85,10 @@ fn object(required: &[&str], properties: &Value) -> Value {
 
 fn layers() -> Value {
     let all = LayerId::ALL.map(LayerId::as_str);
-    let modes = |layer: LayerId| match layer {
-        LayerId::Identity => json!({"const": "off"}),
-        _ => json!({"enum": ["off", "shadow", "enforce"]}),
-    };
+    let modes = json!({"enum": ["off", "shadow", "enforce"]});
     let properties: serde_json::Map<_, _> = LayerId::ALL
         .into_iter()
-        .map(|layer| (layer.as_str().to_owned(), modes(layer)))
+        .map(|layer| (layer.as_str().to_owned(), modes.clone()))
         .collect();
     described(
         object(&all, &properties.into()),
@@ -162,6 +164,9 @@ fn tool() -> Value {
             "arguments": rules(&allowed::arguments(), "Other arguments, and where they must come from"),
             "undeclared_recipients": recipients::undeclared(),
             "ownership": rules(&ownership::rule(), "Resources in arguments"),
+            "scopes": words("Scopes that the caller must have, all of them"),
+            "agents": words("Agents that may use the tool"),
+            "session": {"const": "own", "description": "The call must come in the session that the caller's token names"},
             "ticket": ticket::rule()
         }),
     )

@@ -1,9 +1,12 @@
 //! Settings from a file, the environment and flags: merged by `config`, then read once, every problem at its place.
 
+mod jwt;
 mod layers;
 mod listen;
 mod openapi;
 mod people;
+mod placed;
+mod principals;
 mod registered;
 mod routes;
 mod secrets;
@@ -161,12 +164,15 @@ impl Reading<'_> {
                 "add `tickets: {store: tickets.db}`, or remove `approvers`",
             );
         }
-        let principals = fields
+        let mut principals = fields
             .required("principal")
-            .and_then(|field| people::principals(&field, &self.secrets));
-        let session = people::session(&mut fields, principals.as_ref());
+            .and_then(|field| principals::principals(&field, root, &self.secrets, &self.folder));
+        let session = people::session(&mut fields, principals.as_mut());
         let registered =
             fields.optional_or("registered_secrets", Vec::new(), registered::registered);
+        let secrets = fields.optional_or("secrets", Vec::new(), |field| {
+            placed::placed(field, root, &self.secrets)
+        });
         let limits = fields.optional_or("limits", Limits::default(), limits);
         let timeouts = fields.optional_or("timeouts", Timeouts::default(), timeouts);
         Some(Settings {
@@ -179,6 +185,7 @@ impl Reading<'_> {
             approvers: approvers?,
             principals: principals?,
             registered: registered?,
+            secrets: secrets?,
             session: session?,
             limits: limits?,
             timeouts: timeouts?,

@@ -1,107 +1,13 @@
-//! On whose behalf agents act, what ties a conversation together, and who may approve.
+//! What ties a conversation together, and who may approve.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
-
-use aws_lc_rs::digest::{SHA256, digest};
-use data_encoding::HEXLOWER_PERMISSIVE;
 use http::HeaderName;
 
 use super::default_session;
+use super::jwt::claim;
 use super::secrets::Secrets;
 use crate::names::SessionKey;
-use crate::principal::Principal;
 use crate::settings::{Approver, Principals, SessionSource};
 use crate::source::{Field, Fields};
-
-/// Who vouches for a principal of the config.
-const ISSUER: &str = "config";
-
-pub(super) fn principals(field: &Field<'_>, secrets: &Secrets<'_>) -> Option<Principals> {
-    let mut fields = field.map()?;
-    match fields.exactly_one(&["fixed", "api_keys"])? {
-        ("fixed", field) => {
-            let mut fields = field.map()?;
-            principal(&mut fields).map(Principals::Fixed)
-        }
-        (_, field) => api_keys(&field, secrets),
-    }
-}
-
-fn principal(fields: &mut Fields<'_>) -> Option<Arc<Principal>> {
-    let subject = fields.required("subject").and_then(|f| f.text());
-    let tenant = fields.optional_or("tenant", "default", Field::text);
-    let agent = fields.optional_or("agent", "default", Field::text);
-    let scopes = fields.optional_or("scopes", BTreeSet::new(), |field| {
-        let texts: Vec<_> = field.list()?.iter().map(Field::text).collect();
-        texts.into_iter().map(|text| text.map(Arc::from)).collect()
-    });
-    Some(Arc::new(Principal {
-        tenant: tenant?.into(),
-        issuer: ISSUER.into(),
-        subject: subject?.into(),
-        agent: agent?.into(),
-        scopes: scopes?,
-    }))
-}
-
-fn api_keys(field: &Field<'_>, secrets: &Secrets<'_>) -> Option<Principals> {
-    let mut fields = field.map()?;
-    let header = fields.optional_or("header", http::header::AUTHORIZATION, header);
-    let mut keys = HashMap::new();
-    let mut whole = true;
-    for entry in fields.required("keys")?.filled_list()? {
-        let Some(mut fields) = entry.map() else {
-            whole = false;
-            continue;
-        };
-        let key =
-            fields
-                .exactly_one(&["key_sha256", "key_env"])
-                .and_then(|(key, field)| match key {
-                    "key_env" => secrets.key(&field).map(|secret| sha256(&secret.0)),
-                    _ => hex(&field),
-                });
-        let principal = principal(&mut fields);
-        let (Some(key), Some(principal)) = (key, principal) else {
-            whole = false;
-            continue;
-        };
-        if keys.insert(key, principal).is_some() {
-            entry.error(
-                "an entry above has the same key",
-                "give each principal a key of its own",
-            );
-        }
-    }
-    Some(Principals::ApiKeys {
-        header: header?,
-        keys: whole.then_some(keys)?,
-    })
-}
-
-fn sha256(key: &str) -> [u8; 32] {
-    let mut bytes = [0; 32];
-    bytes.copy_from_slice(digest(&SHA256, key.as_bytes()).as_ref());
-    bytes
-}
-
-fn hex(field: &Field<'_>) -> Option<[u8; 32]> {
-    let text = field.text()?;
-    let bytes = HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok();
-    let bytes = bytes.and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
-    if bytes.is_none() {
-        // Perhaps the key itself: not in the message.
-        field.error(
-            format!(
-                "`{}` is not a SHA-256 in 64 hexadecimal digits",
-                field.path()
-            ),
-            "make it with `printf %s \"$KEY\" | sha256sum`; never write the key itself",
-        );
-    }
-    bytes
-}
 
 /// Headers that belong to the connection or the message, and carry nothing of an agent.
 const RESERVED: [&str; 11] = [
@@ -133,29 +39,46 @@ pub(super) fn header(field: &Field<'_>) -> Option<HeaderName> {
 
 pub(super) fn session(
     fields: &mut Fields<'_>,
-    principals: Option<&Principals>,
+    principals: Option<&mut Principals>,
 ) -> Option<SessionSource> {
     let Some(field) = fields.optional("session") else {
         return Some(default_session());
     };
     let mut fields = field.map()?;
-    match fields.exactly_one(&["header", "fixed"])? {
+    match fields.exactly_one(&["header", "fixed", "claim"])? {
         ("header", field) => {
             let header = header(&field)?;
-            if let Some(Principals::ApiKeys { header: key, .. }) = principals
-                && *key == header
-            {
+            if principals.and_then(|it| it.header()) == Some(&header) {
                 field.error(
-                    format!("`{header}` already carries the API key"),
+                    format!("`{header}` already carries the caller's credential"),
                     "name another header, such as `holdpoint-session`",
                 );
                 return None;
             }
             Some(SessionSource::Header(header))
         }
+        ("claim", field) => {
+            let name = claim(&field)?;
+            let Some(Principals::Jwt(jwt)) = principals else {
+                field.error(
+                    "there are no tokens whose claim could name the session",
+                    "use `session: {header: holdpoint-session}`, or `principal: {jwt: ...}`",
+                );
+                return None;
+            };
+            if jwt.claims.session.as_ref().is_some_and(|it| *it != name) {
+                field.error(
+                    "`principal.jwt.claims.session` names another claim",
+                    "keep one of the two",
+                );
+                return None;
+            }
+            jwt.claims.session = Some(name);
+            Some(SessionSource::Token)
+        }
         (_, field) => {
             let key = field.text()?;
-            if matches!(principals, Some(Principals::ApiKeys { .. })) {
+            if principals.is_some_and(|it| !matches!(it, Principals::Fixed(_))) {
                 field.error(
                     "one fixed session for several principals would mix their conversations",
                     "use `session: {header: holdpoint-session}`, or `principal: {fixed: ...}`",

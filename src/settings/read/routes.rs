@@ -28,9 +28,10 @@ pub(super) fn routes(field: &Field<'_>, root: &Field<'_>, folder: &Path) -> Opti
     let upstreams = root.peek("upstreams");
     let around = Around {
         upstreams: upstreams.as_ref(),
-        key: root
-            .peek("principal")
-            .and_then(|principal| principal.peek("api_keys")?.peek("header")),
+        key: root.peek("principal").and_then(|principal| {
+            let source = principal.peek("api_keys");
+            source.or_else(|| principal.peek("jwt"))?.peek("header")
+        }),
         folder,
     };
     let mut seen = Seen::default();

@@ -211,6 +211,7 @@ mod tests {
                 agent: "bot".into(),
                 scopes: std::collections::BTreeSet::new(),
             }),
+            grant: None,
         };
         bind(&call, &UpstreamName::from("shop"), &session)
     }

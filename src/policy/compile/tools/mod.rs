@@ -2,6 +2,7 @@
 
 mod allowed;
 mod egress;
+mod identity;
 mod ownership;
 mod recipients;
 mod secrets;
@@ -132,6 +133,9 @@ fn tool_rule(field: &Field<'_>, names: &Names<'_>, order: &mut Order) -> Option<
     let ownership = section(&mut fields, "ownership", |rule| {
         ownership::ownership(rule, names)
     });
+    let scopes = identity::words(&mut fields, "scopes", "refund:create");
+    let agents = identity::words(&mut fields, "agents", "support-desk");
+    let own_session = identity::own_session(&mut fields);
     let ticket = match fields.optional("ticket") {
         Some(field) => ticket::ticket(&field).map(Some),
         None => Some(None),
@@ -148,7 +152,9 @@ fn tool_rule(field: &Field<'_>, names: &Names<'_>, order: &mut Order) -> Option<
         arguments: arguments?,
         undeclared_recipients: undeclared?,
         ownership: ownership?,
-        scopes: Vec::new(),
+        scopes: scopes?,
+        agents: agents?,
+        own_session: own_session?,
         when: Vec::new(),
         ticket: ticket?,
     })
@@ -172,6 +178,9 @@ fn deny_alone(rule: &Field<'_>, field: &Field<'_>) -> Option<bool> {
         "arguments",
         "undeclared_recipients",
         "ownership",
+        "scopes",
+        "agents",
+        "session",
         "ticket",
     ];
     for (key, _) in rule.entries().unwrap_or_default() {
