@@ -109,8 +109,6 @@ pub enum Reason {
     SecretDetected,
     /// A value that is private for the session stands in what leaves.
     PrivateValue,
-    /// More was sent to a host than the budget of the session allows.
-    BudgetExceeded,
     /// A name leads to an address that the policy does not allow, such as a private one.
     AddressNotAllowed,
     /// A tunnel does not begin with TLS for the name that it was asked for.
@@ -164,7 +162,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 31] = [
         Self::ToolDenied,
         Self::ProviderToolUnlisted,
         Self::InjectionDetected,
@@ -172,7 +170,6 @@ impl Reason {
         Self::UrlUnreadable,
         Self::SecretDetected,
         Self::PrivateValue,
-        Self::BudgetExceeded,
         Self::AddressNotAllowed,
         Self::TunnelRefused,
         Self::RecipientNotAllowed,
@@ -209,7 +206,6 @@ impl Reason {
             Self::UrlUnreadable => "url_unreadable",
             Self::SecretDetected => "secret_detected",
             Self::PrivateValue => "private_value",
-            Self::BudgetExceeded => "budget_exceeded",
             Self::AddressNotAllowed => "address_not_allowed",
             Self::TunnelRefused => "tunnel_refused",
             Self::RecipientNotAllowed => "recipient_not_allowed",
@@ -260,9 +256,6 @@ impl Reason {
             }
             Self::PrivateValue => {
                 "The call carries a value that a tool gave for this session only, to a place that may not have it. Send it without."
-            }
-            Self::BudgetExceeded => {
-                "This session has sent as much to this host as the policy allows for now. Send less, or later."
             }
             Self::AddressNotAllowed => {
                 "The host has an address that agents may not reach, such as one of a private network, so none of its addresses is used. Retrying does not help."

@@ -7,7 +7,7 @@ use crate::layers::egress::{Register, Registered};
 use crate::source::{Problem, Problems};
 
 impl Settings {
-    /// Registered secrets, and the credentials of upstreams under salts of this process.
+    /// Registered secrets, and under salts of this process the credentials of upstreams and what stands for placeholders.
     ///
     /// # Errors
     /// Too many different lengths, or no random numbers.
@@ -42,6 +42,7 @@ impl Settings {
             .upstreams
             .values()
             .filter_map(|upstream| upstream.credential.as_ref());
-        credentials.filter_map(|(_, value)| value.0.rsplit(' ').next())
+        let bare = credentials.filter_map(|(_, value)| value.0.rsplit(' ').next());
+        bare.chain(self.secrets.iter().map(|secret| &*secret.value.0))
     }
 }

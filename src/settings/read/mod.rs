@@ -168,11 +168,11 @@ impl Reading<'_> {
             .required("principal")
             .and_then(|field| principals::principals(&field, root, &self.secrets, &self.folder));
         let session = people::session(&mut fields, principals.as_mut());
+        let registered =
+            fields.optional_or("registered_secrets", Vec::new(), registered::registered);
         let secrets = fields.optional_or("secrets", Vec::new(), |field| {
             placed::placed(field, root, &self.secrets)
         });
-        let registered =
-            fields.optional_or("registered_secrets", Vec::new(), registered::registered);
         let limits = fields.optional_or("limits", Limits::default(), limits);
         let timeouts = fields.optional_or("timeouts", Timeouts::default(), timeouts);
         Some(Settings {
