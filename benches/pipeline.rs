@@ -15,6 +15,7 @@ use bytes::Bytes;
 use criterion::{Criterion, Throughput};
 use holdpoint::guard::{Guard, Parts};
 use holdpoint::item::{Exchange, Item, Leg, Located, Place, RouteKind, ToolOutput};
+use holdpoint::layers::egress::{Class, Register, Registered, Scanner};
 use holdpoint::layers::{Context, LAYERS, Layer, Memo};
 use holdpoint::policy::{self, Policy};
 use holdpoint::principal::{Principal, Session};
@@ -46,6 +47,7 @@ fn main() -> Result<()> {
     requests(&mut criterion, &runtime, &stores)?;
     answers(&mut criterion, &runtime, &stores)?;
     scans(&mut criterion, &runtime, &stores)?;
+    secrets(&mut criterion)?;
     criterion.final_summary();
     Ok(())
 }
@@ -88,6 +90,7 @@ fn exchange(leg: Leg, items: Vec<Located>) -> Exchange {
         }),
         items,
         evidence: None,
+        headers: None,
     }
 }
 
@@ -203,6 +206,28 @@ fn answers(criterion: &mut Criterion, runtime: &Runtime, stores: &Stores) -> Res
             once()?;
             group.bench_function(format!("{name}, layers {mode}"), |bencher| {
                 bencher.iter(once);
+            });
+        }
+    }
+    group.finish();
+    Ok(())
+}
+
+/// Credentials and one registered secret in texts without any.
+fn secrets(criterion: &mut Criterion) -> Result<()> {
+    let registered = Registered::new("not-in-any-text-4711")?;
+    let scanner = Scanner {
+        classes: [Class::Credentials, Class::Registered].into(),
+        register: Arc::new(Register::new([registered])?),
+    };
+    let mut group = criterion.benchmark_group("secrets scan");
+    for text in Text::ALL {
+        for (size, name) in [(4 * KIB, "4 KB"), (1024 * KIB, "1 MB")] {
+            let text_of_size = text.of_size(size);
+            group.throughput(Throughput::Bytes(u64::try_from(text_of_size.len())?));
+            group.sample_size(if size > 64 * KIB { 10 } else { 50 });
+            group.bench_function(format!("{}, {name}", text.name()), |bencher| {
+                bencher.iter(|| scanner.text(black_box(&text_of_size), None));
             });
         }
     }

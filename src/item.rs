@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::HeaderMap;
 use serde_json::Value;
 
 use crate::names::{RouteName, ToolName, UpstreamName};
@@ -214,4 +215,6 @@ pub struct Exchange {
     pub items: Vec<Located>,
     /// What is known of who said what; `None` where nobody asks for it.
     pub evidence: Option<Arc<Evidence>>,
+    /// The agent's own header fields that leave with a call to a tool's backend; `None` where nothing leaves.
+    pub headers: Option<Arc<HeaderMap>>,
 }

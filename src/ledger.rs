@@ -1,91 +1,385 @@
-//! Facts that live as long as a session: counts and sums that rules may ask for, bounded in memory.
+//! What calls come to together: counts and sums that rules limit, bounded in memory.
+//!
+//! A call is charged once, when it executes; whether it fits is asked and written in one step, so that two calls at once cannot
+//! both take the last place.
 
-use std::collections::HashMap;
-use std::sync::Mutex;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use crate::names::SessionKey;
+use jiff::Timestamp;
+use rust_decimal::Decimal;
 
-/// Remembers facts per session. Implementations are shared by all requests and bound their memory.
-pub trait Ledger: Send + Sync {
-    /// Adds to a named count of the session and returns the new value.
-    fn add(&self, session: &SessionKey, fact: &'static str, amount: u64) -> u64;
+use crate::names::{RuleId, SessionKey};
 
-    /// A named count of the session; 0 where it was never written.
-    fn get(&self, session: &SessionKey, fact: &'static str) -> u64;
+/// Whose account is charged.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Owner {
+    /// A session, which belongs to one principal.
+    Session(SessionKey),
+    /// An end user: tenant, issuer and subject.
+    Principal(Arc<str>, Arc<str>, Arc<str>),
 }
 
-/// A ledger in memory that forgets the sessions touched longest ago once `capacity` is reached.
+/// One account: what one limit remembers of one owner.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Account {
+    /// The limit.
+    pub rule: RuleId,
+    /// Whose.
+    pub owner: Owner,
+}
+
+/// What a call adds to an account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Which account.
+    pub account: Account,
+    /// How much: not negative.
+    pub amount: Decimal,
+    /// How long it counts; `None`: as long as the account is remembered.
+    pub window: Option<Duration>,
+    /// What the account may reach and not pass; `None`: a person has allowed more.
+    pub at_most: Option<Decimal>,
+}
+
+/// Why a call cannot be charged.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Uncharged {
+    /// The account of this rule would pass its limit.
+    #[error("`{0}`: the limit is reached")]
+    Exceeded(RuleId),
+    /// No further account can be remembered.
+    #[error("too many accounts are remembered")]
+    Full,
+    /// The ledger failed.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// What was charged, so that it can be given back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Charged(pub Vec<(Account, i64, Decimal)>);
+
+/// Remembers what calls came to. Implementations are shared by all requests and bound their memory.
+pub trait Ledger: Send + Sync {
+    /// Whether all entries fit now; nothing is written.
+    ///
+    /// # Errors
+    /// The first that does not.
+    fn check(&self, entries: &[Entry], now: Timestamp) -> Result<(), Uncharged>;
+
+    /// Writes all entries, or none where one does not fit.
+    ///
+    /// # Errors
+    /// The first that does not fit.
+    fn charge(&self, entries: &[Entry], now: Timestamp) -> Result<Charged, Uncharged>;
+
+    /// Takes back what was charged for a call that was not sent.
+    fn give_back(&self, charged: &Charged);
+}
+
+/// A window is remembered in so many parts: what was charged counts for the window and up to one part longer.
+const PARTS: i64 = 60;
+
+/// An account without a window is forgotten when nothing was charged for so long.
+const IDLE: Duration = Duration::from_hours(24);
+
+/// A ledger in memory. A new account beyond `capacity` is refused unless one has run out: to forget a live one would lift its
+/// limit.
 #[derive(Debug)]
 pub struct MemoryLedger {
     capacity: usize,
-    state: Mutex<State>,
+    accounts: Mutex<HashMap<Account, Book>>,
 }
 
+/// Amounts by part of the window.
 #[derive(Debug, Default)]
-struct State {
-    clock: u64,
-    sessions: HashMap<SessionKey, (u64, HashMap<&'static str, u64>)>,
+struct Book {
+    parts: BTreeMap<i64, Decimal>,
+    /// Length of a part in milliseconds; 0 without a window.
+    part: i64,
+    /// When it can be forgotten, in milliseconds.
+    until: i64,
 }
 
 impl MemoryLedger {
-    /// A ledger for at most `capacity` sessions.
+    /// A ledger for at most `capacity` accounts.
     pub fn new(capacity: usize) -> Self {
         Self {
             capacity: capacity.max(1),
-            state: Mutex::default(),
+            accounts: Mutex::default(),
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<Account, Book>> {
+        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether all entries fit, and whether there is room for their accounts.
+    fn fits(
+        &self,
+        accounts: &HashMap<Account, Book>,
+        entries: &[Entry],
+        now: i64,
+    ) -> Result<(), Uncharged> {
+        let mut added: HashMap<&Account, Decimal> = HashMap::new();
+        for entry in entries {
+            let exceeded = || Uncharged::Exceeded(entry.account.rule.clone());
+            let own = added.entry(&entry.account).or_default();
+            *own = own.checked_add(entry.amount).ok_or_else(exceeded)?;
+            let book = accounts.get(&entry.account);
+            let known = book.map_or(Some(Decimal::ZERO), |book| book.total(now));
+            let total = known.and_then(|known| known.checked_add(*own));
+            let fits = match (total, entry.at_most) {
+                (Some(total), Some(at_most)) => total <= at_most,
+                (Some(_), None) => true,
+                (None, _) => false,
+            };
+            if !fits {
+                return Err(exceeded());
+            }
+        }
+        let new = added
+            .keys()
+            .filter(|account| !accounts.contains_key(**account));
+        if accounts.len() + new.count() > self.capacity {
+            return Err(Uncharged::Full);
+        }
+        Ok(())
     }
 }
 
-impl Ledger for MemoryLedger {
-    fn add(&self, session: &SessionKey, fact: &'static str, amount: u64) -> u64 {
-        let mut state = self.lock();
-        state.clock += 1;
-        let now = state.clock;
-        if state.sessions.len() >= self.capacity && !state.sessions.contains_key(session) {
-            let oldest = state
-                .sessions
-                .iter()
-                .min_by_key(|(_, (touched, _))| *touched)
-                .map(|(key, _)| key.clone());
-            oldest.map(|key| state.sessions.remove(&key));
+impl Book {
+    fn of(window: Option<Duration>) -> Self {
+        Self {
+            part: window.map_or(0, |window| (millis(window) / PARTS).max(1)),
+            ..Self::default()
         }
-        let (touched, facts) = state.sessions.entry(session.clone()).or_default();
-        *touched = now;
-        let count = facts.entry(fact).or_default();
-        *count = count.saturating_add(amount);
-        *count
     }
 
-    fn get(&self, session: &SessionKey, fact: &'static str) -> u64 {
-        self.lock()
-            .sessions
-            .get(session)
-            .and_then(|(_, facts)| facts.get(fact))
-            .copied()
-            .unwrap_or(0)
+    /// Which part of the window a moment is in.
+    fn index(&self, now: i64) -> i64 {
+        if self.part == 0 {
+            0
+        } else {
+            now.div_euclid(self.part)
+        }
+    }
+
+    /// What counts now; `None` where no number holds it.
+    fn total(&self, now: i64) -> Option<Decimal> {
+        // The part in which the window begins counts whole. A clock that steps back forgets nothing.
+        let first = if self.part == 0 {
+            0
+        } else {
+            self.index(now) - PARTS
+        };
+        let mut amounts = self.parts.range(first..).map(|(_, amount)| amount);
+        amounts.try_fold(Decimal::ZERO, |sum, amount| sum.checked_add(*amount))
+    }
+
+    fn add(&mut self, now: i64, amount: Decimal) -> i64 {
+        let index = self.index(now);
+        let first = index - PARTS;
+        if self.part > 0 {
+            self.parts.retain(|part, _| *part >= first);
+        }
+        let sum = self.parts.entry(index).or_default();
+        *sum = sum.checked_add(amount).unwrap_or(Decimal::MAX);
+        let lasts = if self.part == 0 {
+            millis(IDLE)
+        } else {
+            self.part * (PARTS + 1)
+        };
+        self.until = self.until.max(now.saturating_add(lasts));
+        index
+    }
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX / 2)
+}
+
+impl Ledger for MemoryLedger {
+    fn check(&self, entries: &[Entry], now: Timestamp) -> Result<(), Uncharged> {
+        let mut accounts = self.lock();
+        let now = now.as_millisecond();
+        match self.fits(&accounts, entries, now) {
+            Err(Uncharged::Full) => {
+                accounts.retain(|_, book| book.until > now);
+                self.fits(&accounts, entries, now)
+            }
+            said => said,
+        }
+    }
+
+    fn charge(&self, entries: &[Entry], now: Timestamp) -> Result<Charged, Uncharged> {
+        let mut accounts = self.lock();
+        let now = now.as_millisecond();
+        if self.fits(&accounts, entries, now) == Err(Uncharged::Full) {
+            accounts.retain(|_, book| book.until > now);
+        }
+        self.fits(&accounts, entries, now)?;
+        let charged = entries.iter().map(|entry| {
+            let book = accounts
+                .entry(entry.account.clone())
+                .or_insert_with(|| Book::of(entry.window));
+            let index = book.add(now, entry.amount);
+            (entry.account.clone(), index, entry.amount)
+        });
+        Ok(Charged(charged.collect()))
+    }
+
+    fn give_back(&self, charged: &Charged) {
+        let mut accounts = self.lock();
+        for (account, index, amount) in &charged.0 {
+            let part = accounts
+                .get_mut(account)
+                .and_then(|book| book.parts.get_mut(index));
+            if let Some(sum) = part {
+                let left = sum.checked_sub(*amount).unwrap_or_default();
+                *sum = left.max(Decimal::ZERO);
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
+    const HOUR: Duration = Duration::from_hours(1);
+
+    fn entry(whose: &str, amount: i64, window: Option<Duration>, at_most: i64) -> Entry {
+        Entry {
+            account: Account {
+                rule: RuleId::from("tools[0].when[0]"),
+                owner: Owner::Session(SessionKey::from(whose)),
+            },
+            amount: Decimal::from(amount),
+            window,
+            at_most: Some(Decimal::from(at_most)),
+        }
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + second).unwrap()
+    }
+
     #[test]
-    fn the_session_touched_longest_ago_goes_first() {
+    fn a_limit_is_reached_and_never_passed() {
+        let ledger = MemoryLedger::new(10);
+        let pay = |amount| ledger.charge(&[entry("a", amount, None, 100)], at(0));
+        pay(60).unwrap();
+        assert!(matches!(pay(41), Err(Uncharged::Exceeded(_))));
+        pay(40).unwrap();
+        assert!(pay(1).is_err());
+        pay(0).unwrap();
+        // Somebody else has an account of their own.
+        ledger.charge(&[entry("b", 100, None, 100)], at(0)).unwrap();
+        // A person has allowed more, and it counts.
+        let mut more = entry("a", 50, None, 100);
+        more.at_most = None;
+        ledger.charge(&[more], at(0)).unwrap();
+        assert!(pay(0).is_err());
+    }
+
+    #[test]
+    fn one_entry_that_does_not_fit_charges_nothing() {
+        let ledger = MemoryLedger::new(10);
+        let both = [entry("a", 5, None, 10), entry("b", 11, None, 10)];
+        assert!(ledger.charge(&both, at(0)).is_err());
+        assert!(ledger.check(&[entry("a", 10, None, 10)], at(0)).is_ok());
+        // Two entries of one account count together.
+        let twice = [entry("a", 6, None, 10), entry("a", 6, None, 10)];
+        assert!(ledger.charge(&twice, at(0)).is_err());
+    }
+
+    #[test]
+    fn a_window_moves_and_never_forgets_early() {
+        let ledger = MemoryLedger::new(10);
+        let pay = |second| ledger.charge(&[entry("a", 1, Some(HOUR), 1)], at(second));
+        pay(30).unwrap();
+        assert!(pay(31).is_err());
+        assert!(pay(3630).is_err());
+        // A clock that steps back gives nothing back.
+        assert!(pay(-7200).is_err());
+        pay(3600 + 30 + 60).unwrap();
+    }
+
+    #[test]
+    fn what_was_not_sent_is_given_back() {
+        let ledger = MemoryLedger::new(10);
+        let one = [entry("a", 7, Some(HOUR), 10)];
+        let charged = ledger.charge(&one, at(0)).unwrap();
+        assert!(ledger.check(&one, at(1)).is_err());
+        ledger.give_back(&charged);
+        ledger.charge(&one, at(1)).unwrap();
+    }
+
+    #[test]
+    fn a_full_ledger_forgets_only_what_has_run_out() {
         let ledger = MemoryLedger::new(2);
-        let [a, b, c] = ["a", "b", "c"].map(SessionKey::from);
-        ledger.add(&a, "calls", 1);
-        ledger.add(&b, "calls", 1);
-        assert_eq!(ledger.add(&a, "calls", 2), 3);
-        ledger.add(&c, "calls", 1);
-        assert_eq!(ledger.get(&a, "calls"), 3);
-        assert_eq!(ledger.get(&b, "calls"), 0);
+        ledger
+            .charge(&[entry("a", 1, Some(HOUR), 1)], at(0))
+            .unwrap();
+        ledger.charge(&[entry("b", 1, None, 1)], at(0)).unwrap();
+        let third = [entry("c", 1, None, 1)];
+        assert_eq!(ledger.check(&third, at(60)), Err(Uncharged::Full));
+        assert_eq!(ledger.charge(&third, at(60)), Err(Uncharged::Full));
+        ledger.charge(&third, at(2 * 3600)).unwrap();
+        assert!(
+            ledger
+                .check(&[entry("b", 1, None, 1)], at(2 * 3600))
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn of_many_at_once_only_so_many_pass() {
+        let ledger = MemoryLedger::new(10);
+        let passed: usize = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let one = [entry("a", 1, None, 5)];
+                        (0..10)
+                            .filter(|_| ledger.charge(&one, at(0)).is_ok())
+                            .count()
+                    })
+                })
+                .collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .sum()
+        });
+        assert_eq!(passed, 5);
+    }
+
+    proptest! {
+        #[test]
+        fn within_any_window_the_sum_stays_at_most_the_limit(
+            calls in proptest::collection::vec((0_i64..7200, 0_i64..40), 1..40)
+        ) {
+            let ledger = MemoryLedger::new(4);
+            let mut calls = calls;
+            calls.sort_unstable();
+            let mut passed: Vec<(i64, i64)> = Vec::new();
+            for (second, amount) in calls {
+                let one = [entry("a", amount, Some(HOUR), 100)];
+                let checked = ledger.check(&one, at(second));
+                let charged = ledger.charge(&one, at(second));
+                prop_assert_eq!(checked.is_ok(), charged.is_ok());
+                if charged.is_ok() {
+                    passed.push((second, amount));
+                }
+                let sum: i64 = passed.iter().filter(|(then, _)| *then > second - 3600).map(|(_, amount)| amount).sum();
+                prop_assert!(sum <= 100);
+            }
+        }
     }
 }

@@ -244,11 +244,7 @@ impl Metrics {
                 "Requests that Holdpoint itself answered with an error.",
                 &["route", "code"],
             ),
-            forgotten: counters(
-                "holdpoint_provenance_forgotten_total",
-                "What no room was left for of who said what.",
-                &["what"],
-            ),
+            forgotten: forgotten(&registry),
             in_flight: registered(
                 &registry,
                 IntGauge::new(
@@ -269,7 +265,6 @@ impl Metrics {
             ),
             registry,
         };
-        metrics.forgotten(Forgotten::default());
         Arc::new(metrics)
     }
 
@@ -434,6 +429,19 @@ impl Observer for Metrics {
         }
         Box::pin(std::future::ready(Ok(())))
     }
+}
+
+fn forgotten(registry: &Registry) -> IntCounterVec {
+    let name = "holdpoint_provenance_forgotten_total";
+    let help = "What no room was left for of who said what.";
+    let counters = registered(
+        registry,
+        IntCounterVec::new(Opts::new(name, help), &["what"]),
+    );
+    for what in ["session", "text"] {
+        counters.with_label_values(&[what]);
+    }
+    counters
 }
 
 fn count(number: usize) -> u64 {

@@ -105,6 +105,10 @@ pub enum Reason {
     HostNotAllowed,
     /// A URL could not be read unambiguously.
     UrlUnreadable,
+    /// A secret stands in what leaves.
+    SecretDetected,
+    /// A value that is private for the session stands in what leaves.
+    PrivateValue,
     /// A name leads to an address that the policy does not allow, such as a private one.
     AddressNotAllowed,
     /// A tunnel does not begin with TLS for the name that it was asked for.
@@ -158,12 +162,14 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 31] = [
         Self::ToolDenied,
         Self::ProviderToolUnlisted,
         Self::InjectionDetected,
         Self::HostNotAllowed,
         Self::UrlUnreadable,
+        Self::SecretDetected,
+        Self::PrivateValue,
         Self::AddressNotAllowed,
         Self::TunnelRefused,
         Self::RecipientNotAllowed,
@@ -198,6 +204,8 @@ impl Reason {
             Self::InjectionDetected => "injection_detected",
             Self::HostNotAllowed => "host_not_allowed",
             Self::UrlUnreadable => "url_unreadable",
+            Self::SecretDetected => "secret_detected",
+            Self::PrivateValue => "private_value",
             Self::AddressNotAllowed => "address_not_allowed",
             Self::TunnelRefused => "tunnel_refused",
             Self::RecipientNotAllowed => "recipient_not_allowed",
@@ -243,6 +251,12 @@ impl Reason {
             Self::UrlUnreadable => {
                 "A URL in the arguments is malformed or ambiguous. Send a plain absolute URL."
             }
+            Self::SecretDetected => {
+                "The call carries a credential or another secret. Send it without; retrying the same call does not help."
+            }
+            Self::PrivateValue => {
+                "The call carries a value that a tool gave for this session only, to a place that may not have it. Send it without."
+            }
             Self::AddressNotAllowed => {
                 "The host has an address that agents may not reach, such as one of a private network, so none of its addresses is used. Retrying does not help."
             }
@@ -259,7 +273,7 @@ impl Reason {
                 "The resource does not belong to the signed-in user. Retrying does not help."
             }
             Self::ConditionFailed => {
-                "The arguments are outside what the policy allows for this tool. Retrying the same call does not help."
+                "The call is outside what the policy allows for this tool: its arguments, its caller, its time, or what was called before. Retrying the same call at once does not help."
             }
             Self::ScopeMissing => {
                 "The credential lacks a scope that this tool needs. A new token with that scope lifts this; retrying with the same one does not help."

@@ -1,5 +1,6 @@
 //! What a policy file means and what is refused in one.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use holdpoint::policy::{
 use holdpoint::source::{self, Problems, Severity};
 use holdpoint::verdict::{LayerId, Mode};
 use proptest::prelude::*;
+use regex::Regex;
 use support::{check, refused, shipped, with};
 
 /// A policy without problems and without warnings.
@@ -384,7 +386,94 @@ fn every_shipped_policy_loads_without_a_warning() {
         let checked = policy::read(&path).unwrap_or_else(|problems| panic!("{problems}"));
         assert!(checked.warnings.is_empty(), "{}", checked.warnings);
     }
-    assert!(policies >= 2);
+    assert!(policies >= 9);
+}
+
+/// A policy that is scored on recordings may hold no name of their worlds: no address, host, account, id, file or person.
+#[test]
+fn policies_of_worlds_name_nothing_of_them() {
+    let Some(data) = std::env::var_os("HOLDPOINT_TEST_DATA").map(PathBuf::from) else {
+        println!("skipped: HOLDPOINT_TEST_DATA is not set");
+        return;
+    };
+    let env = data.join("agentdojo_env");
+    let tools = std::fs::read_to_string(env.join("tools.json")).unwrap();
+    let api = words(&names_of_tools(&serde_json::from_str(&tools).unwrap()));
+    let worlds: String = everything(&env);
+    let mut literals = BTreeSet::new();
+    for pattern in [
+        r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
+        r"(?:https?://|www\.)[\w.-]+",
+        r"\b[A-Z]{2}\d[\dA-Z]{6,}\b",
+        r"\b[A-Z]{1,8}-?\d{3,}\b",
+        r"\b[\w-]+\.(?:txt|pdf|docx|xlsx|exe|csv)\b",
+    ] {
+        let found = Regex::new(pattern).unwrap();
+        literals.extend(
+            found
+                .find_iter(&worlds)
+                .map(|found| found.as_str().to_lowercase()),
+        );
+    }
+    assert!(literals.len() > 200, "{}", literals.len());
+    let people: BTreeSet<String> = literals
+        .iter()
+        .filter_map(|literal| literal.split_once('@'))
+        .flat_map(|(local, domain)| words(&format!("{local} {domain}")))
+        .filter(|word| word.len() > 3 && !api.contains(word))
+        .collect();
+    assert!(people.len() > 30, "{people:?}");
+    for path in support::yaml(&Path::new(env!("CARGO_MANIFEST_DIR")).join("policies/worlds")) {
+        let text = std::fs::read_to_string(&path).unwrap().to_lowercase();
+        let name = path.display();
+        for literal in &literals {
+            assert!(!text.contains(literal.as_str()), "{name}: {literal}");
+        }
+        let rules = text.lines().map(|line| line.split('#').next().unwrap());
+        let said = words(&rules.collect::<Vec<_>>().join("\n"));
+        let of_worlds: Vec<_> = said.intersection(&people).collect();
+        assert_eq!(of_worlds, [] as [&String; 0], "{name}");
+    }
+}
+
+/// Names of tools and of their parameters: the words of an API, which a policy must speak.
+fn names_of_tools(tools: &serde_json::Value) -> String {
+    let suites = tools.as_object().unwrap().values();
+    let all = suites.flat_map(|tools| tools.as_array().unwrap());
+    let names = all.map(|tool| {
+        let parameters = tool["parameters"]["properties"].as_object();
+        let keys = parameters.into_iter().flat_map(|all| all.keys().cloned());
+        let keys: Vec<_> = keys.collect();
+        format!("{} {}", tool["name"].as_str().unwrap(), keys.join(" "))
+    });
+    names.collect::<Vec<_>>().join("\n")
+}
+
+/// Every file of a folder, in one text.
+fn everything(folder: &Path) -> String {
+    let mut all = String::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            all += &everything(&path);
+        } else if path
+            .extension()
+            .is_some_and(|ext| ext == "yaml" || ext == "json")
+            && !path.ends_with("tools.json")
+        {
+            all += &std::fs::read_to_string(&path).unwrap();
+        }
+        all.push('\n');
+    }
+    all
+}
+
+fn words(text: &str) -> BTreeSet<String> {
+    let words = text.split(|c: char| !c.is_alphanumeric());
+    words
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+        .collect()
 }
 
 proptest! {
@@ -431,6 +520,12 @@ mod support {
 
     pub fn shipped() -> Vec<PathBuf> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("policies");
+        let mut files = yaml(&folder);
+        files.extend(yaml(&folder.join("worlds")));
+        files
+    }
+
+    pub fn yaml(folder: &Path) -> Vec<PathBuf> {
         let files = std::fs::read_dir(folder).unwrap();
         let mut files: Vec<_> = files.map(|entry| entry.unwrap().path()).collect();
         files.retain(|path| path.extension().is_some_and(|ext| ext == "yaml"));

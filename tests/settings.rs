@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use holdpoint::layers::egress::Registered;
 use holdpoint::settings::{
     Overrides, Principals, RouteProtocol, SessionSource, Settings, SqlStore,
 };
@@ -375,6 +376,28 @@ fn a_secret_in_the_wrong_place_is_not_printed() {
             "{said}"
         );
     }
+}
+
+#[test]
+fn registered_secrets_are_lines_and_never_the_secret() {
+    let secret = "correct-horse-battery-1";
+    let line = Registered::new(secret).unwrap().to_string();
+    let with_line = |line: &str| base(&format!("{BASE}registered_secrets: [\"{line}\"]\n"));
+    let (settings, _) = with_line(&line).unwrap_or_else(|problems| panic!("{problems}"));
+    let register = settings.register().unwrap();
+    assert!(register.is_in(format!("it is {secret}.").as_bytes()));
+    assert!(!register.is_in(b"correct-horse-battery-2"));
+    assert!(!format!("{settings:?}").contains(&line));
+    // The upstream's own credential is registered by itself, without its scheme.
+    let (_, credential) = settings.upstreams["model"].credential.as_ref().unwrap();
+    let bare = credential.0.rsplit(' ').next().unwrap();
+    assert_eq!(register.is_in(bare.as_bytes()), bare.len() >= 12);
+    let text = problems(with_line(secret));
+    assert!(
+        text.contains("is not a line that `holdpoint secret hash` prints"),
+        "{text}"
+    );
+    assert!(!text.contains(secret), "{text}");
 }
 
 #[test]

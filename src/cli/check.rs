@@ -129,6 +129,7 @@ fn together(checked: policy::Checked, settings: &Settings) -> Result<Problems, P
         sql,
         http,
         tickets: in_memory(settings)?,
+        register: settings.register()?,
         ..Stores::default()
     };
     problems.extend(policy::check_against(&checked, settings, &stores).0);

@@ -9,6 +9,7 @@ mod key;
 mod mcp_wrap;
 mod output;
 mod overrides;
+mod secret;
 mod serve;
 mod signals;
 mod ticket;
@@ -45,6 +46,9 @@ enum Command {
     /// Make keys for agents.
     #[command(subcommand)]
     Key(key::Command),
+    /// Register secrets that must not leave.
+    #[command(subcommand)]
+    Secret(secret::Command),
     /// List, show, approve and deny tickets.
     #[command(subcommand)]
     Ticket(ticket::Command),
@@ -79,6 +83,7 @@ pub fn main() -> ExitCode {
         Command::Policy(command) => check::run(&command),
         Command::Eval(command) => eval::run(&command),
         Command::Key(command) => key::run(&command),
+        Command::Secret(command) => secret::run(&command),
         Command::Ticket(command) => ticket::run(&command),
         Command::Demo(args) => demo::run(&args),
     };

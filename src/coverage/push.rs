@@ -141,12 +141,7 @@ impl Outcome {
                 opinions: Vec::new(),
             }
         });
-        Decision {
-            policy: PolicyHash(Arc::from("")),
-            rulings: rulings.collect(),
-            claims: Vec::new(),
-            receipts: Vec::new(),
-        }
+        Decision::new(PolicyHash(Arc::from("")), rulings.collect())
     }
 }
 

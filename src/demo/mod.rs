@@ -312,6 +312,7 @@ fn settings(
             scopes: [].into(),
         })),
         secrets: Vec::new(),
+        registered: Vec::new(),
         session: SessionSource::Fixed(SessionKey::from("demo")),
         limits: Limits::default(),
         timeouts: Timeouts {

@@ -200,6 +200,7 @@ pub(super) fn stores(settings: &Settings, checked: policy::Checked, checks: &mut
         // What keeps an upstream from being read is told with the upstreams.
         http: readers(settings).unwrap_or_default(),
         tickets,
+        register: settings.register().unwrap_or_default(),
         ..Stores::default()
     };
     let together = policy::check_against(&checked, settings, &stores);

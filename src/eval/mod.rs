@@ -8,6 +8,7 @@ pub mod case;
 pub mod import;
 pub mod judge;
 mod keep;
+pub mod recorded;
 pub mod replay;
 pub mod report;
 mod run;

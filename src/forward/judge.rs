@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use http::HeaderMap;
+
 use crate::guard::{Decision, Guard};
 use crate::item::{EgressTarget, Exchange, Item, Leg, Located, Place, RouteKind};
 use crate::layers::egress::{Denied, Rule};
@@ -35,6 +37,7 @@ impl Asking {
             upstream: UpstreamName::from(FORWARD),
             session: Arc::clone(&self.session),
             evidence: None,
+            headers: None,
             items: vec![Located {
                 place: Place::default(),
                 item: Item::Egress(target),
@@ -44,8 +47,21 @@ impl Asking {
 
     /// Has a target judged: the decision that lets it pass, or the refusal.
     pub(super) async fn judge(&self, leg: Leg, target: EgressTarget) -> Result<Decision, Refused> {
+        self.judge_with(leg, target, None).await
+    }
+
+    /// The same with the header fields that leave with the request.
+    pub(super) async fn judge_with(
+        &self,
+        leg: Leg,
+        target: EgressTarget,
+        headers: Option<Arc<HeaderMap>>,
+    ) -> Result<Decision, Refused> {
         let bytes = target.url.as_ref().unwrap_or(&target.authority).len();
-        let exchange = self.exchange(leg, target);
+        let exchange = Exchange {
+            headers,
+            ..self.exchange(leg, target)
+        };
         let decided = self.guard.decide(&exchange).await;
         let decision = decided.map_err(|undecided| match leg {
             Leg::ToUpstream => refuse::undecided_request(&undecided),

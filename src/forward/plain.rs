@@ -55,7 +55,10 @@ pub(super) async fn pass(
     if unsized_body && matches!(parts.method, Method::GET | Method::HEAD) {
         return Err(refuse::BODY_UNEXPECTED.refusal());
     }
-    let decision = asking.judge(Leg::ToUpstream, target.clone()).await?;
+    let headers = Arc::new(parts.headers.clone());
+    let decision = asking
+        .judge_with(Leg::ToUpstream, target.clone(), Some(headers))
+        .await?;
     let read = egress::http_forward(&asking.rule, &head::matcher(parts, &target));
     let read = read.map(|url| {
         let uri = Uri::try_from(url.to_string()).ok();

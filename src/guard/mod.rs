@@ -1,5 +1,6 @@
 //! The guard: ordered layers with modes. It judges, settles tickets, and turns every failure into a refusal.
 
+mod charge;
 mod combine;
 mod settle;
 mod together;
@@ -11,6 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+pub use charge::Charges;
 use futures_util::future::BoxFuture;
 pub use settle::{Claim, Outcome, Receipt, Settlement, Settler};
 use together::Unsent;
@@ -19,6 +21,7 @@ pub use together::refuse_together;
 use crate::clock::Clock;
 use crate::item::{Exchange, Item, Located, RouteKind, ToolCall, UnreadableCall};
 use crate::layers::{Context, LAYERS, Layer, Memo};
+use crate::ledger::Ledger;
 use crate::names::{RouteName, RuleId, ToolName};
 use crate::policy::{ExecutesAt, Modes, Policy, PolicyHash};
 use crate::source::{Problem, Problems};
@@ -55,6 +58,21 @@ pub struct Decision {
     pub claims: Vec<(usize, Box<dyn Claim>)>,
     /// Receipts for items that were done before, by index of the item: nothing is sent for these.
     pub receipts: Vec<(usize, Receipt)>,
+    /// What the calls that now pass were charged with.
+    pub charges: Charges,
+}
+
+impl Decision {
+    /// One that claims, repeats and charges nothing.
+    pub fn new(policy: PolicyHash, rulings: Vec<Ruling>) -> Self {
+        Self {
+            policy,
+            rulings,
+            claims: Vec::new(),
+            receipts: Vec::new(),
+            charges: Charges::default(),
+        }
+    }
 }
 
 impl fmt::Debug for Decision {
@@ -64,6 +82,7 @@ impl fmt::Debug for Decision {
             .field("rulings", &self.rulings)
             .field("claims", &self.claims.len())
             .field("receipts", &self.receipts)
+            .field("charges", &self.charges)
             .finish()
     }
 }
@@ -94,9 +113,10 @@ pub struct Guard {
     policy: Arc<Policy>,
     layers: Vec<(Mode, Arc<dyn Layer>)>,
     settler: Option<Arc<dyn Settler>>,
+    ledger: Arc<dyn Ledger>,
+    clock: Arc<dyn Clock>,
     venues: Venues,
     observers: Vec<Arc<dyn Observer>>,
-    clock: Arc<dyn Clock>,
     track_reached: bool,
     traces: bool,
 }
@@ -163,9 +183,10 @@ impl Guard {
             policy,
             layers,
             settler,
+            ledger: parts.stores.ledger,
+            clock: parts.stores.clock,
             venues: parts.venues,
             observers: parts.observers,
-            clock: parts.stores.clock,
             track_reached: parts.track_reached,
         })
     }
@@ -203,13 +224,10 @@ impl Guard {
         exchange: &Exchange,
         groups: &[Range<usize>],
     ) -> Result<Decision, Undecided> {
-        let mut decision = Decision {
-            policy: self.policy.hash.clone(),
-            rulings: Vec::with_capacity(exchange.items.len()),
-            claims: Vec::new(),
-            receipts: Vec::new(),
-        };
+        let rulings = Vec::with_capacity(exchange.items.len());
+        let mut decision = Decision::new(self.policy.hash.clone(), rulings);
         let mut claims = Unsent::default();
+        let mut charges = Charges::pending(&self.ledger);
         let memo = Memo::default();
         for (index, located) in exchange.items.iter().enumerate() {
             if index % SLICE == SLICE - 1 {
@@ -218,6 +236,7 @@ impl Guard {
             }
             let context = self.context(exchange, located, &memo);
             let mut ruling = self.judge(located, &context).await;
+            let (mut approved, mut replayed) = (false, false);
             if let Item::ToolCall(call) = &located.item
                 && let Verdict::Hold(hold) = ruling.verdict.clone()
             {
@@ -231,15 +250,26 @@ impl Guard {
                 ruling.verdict = match settled {
                     Settlement::Redeem(claim) => {
                         claims.0.push((index, claim));
+                        approved = true;
                         Verdict::Allow
                     }
                     Settlement::Replay(receipt) => {
+                        replayed = true;
                         decision.receipts.push((index, receipt));
                         Verdict::Allow
                     }
                     Settlement::Hold(hold) => Verdict::Hold(hold),
                     Settlement::Deny(finding) => Verdict::Deny(finding),
                 };
+            }
+            if context.executes_here && ruling.verdict == Verdict::Allow && !replayed {
+                let call = (index, located);
+                if let Err(finding) = self.charge(call, &context, approved, &mut charges) {
+                    ruling.verdict = Verdict::Deny(finding);
+                    if let Some((_, claim)) = claims.0.pop_if(|(of, _)| *of == index) {
+                        claim.finish(Outcome::NotSent).await?;
+                    }
+                }
             }
             decision.rulings.push(ruling);
         }
@@ -248,6 +278,7 @@ impl Guard {
             for group in groups {
                 refuse_together(&mut decision.rulings, group, &receipts);
             }
+            charges.withdraw(&decision.rulings);
             claims.withdraw(&decision.rulings).await?;
         }
         let mut told = claims.within(decision);
@@ -261,7 +292,9 @@ impl Guard {
                 cause: format!("the decision could not be recorded: {cause}"),
             });
         }
-        Ok(told.made())
+        let mut decision = told.made();
+        decision.charges = charges.made();
+        Ok(decision)
     }
 
     /// Tells the observers that every item of the exchange is refused, by a layer's own matcher in another room: where there is
@@ -282,12 +315,8 @@ impl Guard {
                 elapsed: Duration::ZERO,
             }],
         };
-        let decision = Decision {
-            policy: self.policy.hash.clone(),
-            rulings: exchange.items.iter().map(refused).collect(),
-            claims: Vec::new(),
-            receipts: Vec::new(),
-        };
+        let rulings = exchange.items.iter().map(refused).collect();
+        let decision = Decision::new(self.policy.hash.clone(), rulings);
         let told = self.tell(exchange, &decision).await;
         told.map_err(|cause| Undecided {
             layer: finding.layer,
@@ -466,6 +495,7 @@ mod tests {
                 item,
             }],
             evidence: None,
+            headers: None,
         };
         let decision = guard.decide(&exchange).await.unwrap();
         let Verdict::Deny(finding) = &decision.rulings[0].verdict else {

@@ -19,7 +19,8 @@ use futures_util::future::BoxFuture;
 pub use memo::Memo;
 
 use crate::item::{Exchange, Located};
-use crate::policy::{Policy, ToolRule};
+use crate::ledger::Entry;
+use crate::policy::{Otherwise, Policy, ToolRule};
 use crate::source::Problems;
 use crate::store::Stores;
 use crate::verdict::{LayerId, Undecided, Verdict};
@@ -52,6 +53,19 @@ pub trait Layer: Send + Sync {
         item: &'a Located,
         context: &'a Context<'a>,
     ) -> BoxFuture<'a, Result<Verdict, Undecided>>;
+
+    /// What a call that is carried out is charged with, and what becomes of it where that passes a limit. Asked of layers that
+    /// enforce, for a call that all of them let pass.
+    ///
+    /// # Errors
+    /// A call of which that cannot be told.
+    fn charges(
+        &self,
+        _item: &Located,
+        _context: &Context<'_>,
+    ) -> Result<Vec<(Entry, Otherwise)>, Undecided> {
+        Ok(Vec::new())
+    }
 }
 
 /// Makes a layer from the policy; what cannot run is a start-up error.

@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 
 use super::{
-    Allowed, Checked, ExecutesAt, Gate, HttpLookup, Lookup, Origin, Otherwise, Policy, SqlLookup,
-    ToolMatcher, ToolRule, usage,
+    Allowed, Checked, ExecutesAt, Gate, HttpLookup, Lookup, Origin, Otherwise, Policy, PrivateRule,
+    SqlLookup, ToolMatcher, ToolRule, ToolSecrets, usage,
 };
 use crate::item::RouteKind;
 use crate::names::{LookupName, RouteName, StoreName, ToolName, UpstreamName};
@@ -141,8 +141,10 @@ impl Against<'_> {
         }
         let recipients = rule.recipients.iter().map(|rule| (&rule.id, &rule.allow));
         let egress = rule.egress.iter().map(|rule| (&rule.id, &rule.allow));
+        let when = rule.when.iter();
+        let when = when.filter_map(|rule| Some((&rule.id, rule.allow()?)));
         let arguments = rule.arguments.iter().map(|rule| (&rule.id, &rule.allow));
-        for (id, allow) in recipients.chain(egress).chain(arguments) {
+        for (id, allow) in recipients.chain(egress).chain(arguments).chain(when) {
             for (index, allowed) in allow.iter().enumerate() {
                 let Allowed::Lookup(name) = allowed else {
                     continue;
@@ -433,7 +435,11 @@ impl Against<'_> {
 
     /// A call that may be held must not come on an HTTP route that takes it for a mere proposal.
     fn unsettled(&self, rule: &ToolRule) -> Option<Problem> {
-        if !can_hold(rule) {
+        let secrets = self.policy.secrets.as_ref();
+        let held = secrets.is_some_and(|secrets| secrets.otherwise == Otherwise::Hold);
+        let held = held && rule.secrets != ToolSecrets::Allow;
+        let private = |rule: &PrivateRule| rule.otherwise == Otherwise::Hold;
+        if !can_hold(rule) && !held && !self.policy.private.iter().any(private) {
             return None;
         }
         let (route, what) = self.settings.routes.iter().find_map(|route| {
@@ -500,4 +506,5 @@ fn can_hold(rule: &ToolRule) -> bool {
         || rule.egress.iter().any(|rule| rule.otherwise == hold)
         || rule.recipients.iter().any(|rule| rule.otherwise == hold)
         || rule.arguments.iter().any(|rule| rule.otherwise == hold)
+        || rule.when.iter().any(|rule| rule.otherwise == hold)
 }

@@ -43,9 +43,9 @@ impl Tree for Value {
 impl Tree for Node {
     fn members<'v>(&'v self, visit: &mut dyn FnMut(&'v str, &'v Self)) {
         if let Kind::Object(members) = &self.kind {
-            members
-                .iter()
-                .for_each(|member| visit(&member.key, &member.value));
+            for member in members {
+                visit(&member.key, &member.value);
+            }
         }
     }
 

@@ -151,7 +151,7 @@ impl Evidence {
                 }
                 match &rows.own(passage.text.as_str())[..] {
                     [whole] if whole.len() == passage.text.as_str().len() => {
-                        own.push(passage.clone())
+                        own.push(passage.clone());
                     }
                     pieces => own.extend(pieces.iter().map(|piece| Passage {
                         whose: passage.whose.clone(),

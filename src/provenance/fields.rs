@@ -86,6 +86,10 @@ fn matches(steps: &[FieldStep], path: &[Step]) -> bool {
 }
 
 /// `{from: tool_output, ...}` of a policy.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a word of the policy, and all combine freely"
+)]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutputRule {
     /// Of these tools; empty for any.

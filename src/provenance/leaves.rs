@@ -135,13 +135,14 @@ fn yaml(text: &str) -> Option<Vec<Leaf>> {
         }
         match event {
             Event::DocumentStart(..) => documents += 1,
-            Event::Scalar(text, ..) => match open.last_mut() {
-                Some(Open::Map(key @ None)) => *key = Some(text.into_owned()),
-                _ => {
+            Event::Scalar(text, ..) => {
+                if let Some(Open::Map(key @ None)) = open.last_mut() {
+                    *key = Some(text.into_owned());
+                } else {
                     leaves.push(Leaf::new(path(&open), &text));
                     passed(&mut open);
                 }
-            },
+            }
             Event::SequenceStart(..) => begins(&mut open, Open::List(0))?,
             Event::MappingStart(..) => begins(&mut open, Open::Map(None))?,
             Event::SequenceEnd | Event::MappingEnd => {

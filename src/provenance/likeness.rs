@@ -10,6 +10,7 @@ use unicode_normalization::char::is_combining_mark;
 use super::ValueKind;
 use super::text::Text;
 use super::urls::Web;
+use super::values::fold;
 
 /// Shortest name, and shortest piece of a path.
 const WORD: usize = 3;
@@ -140,10 +141,28 @@ pub(super) fn is_like(kind: ValueKind, key: &str, said: &[&Text]) -> bool {
                 let compound = |c: char| c.is_ascii_digit() || matches!(c, '-' | '_');
                 piece.len() >= PIECE && piece.contains(compound)
             });
-            pieces.any(|piece| said.iter().any(|text| text.holds(ValueKind::Text, piece)))
+            pieces.any(|piece| said.iter().any(|text| says(text, piece)))
         }),
         ValueKind::Account | ValueKind::Phone => false,
     }
+}
+
+/// Whether the text says the piece, also between slashes of a longer name such as `team/data_tools`, which is no URL and no
+/// address.
+fn says(text: &Text, piece: &str) -> bool {
+    if text.holds(ValueKind::Text, piece) {
+        return true;
+    }
+    let words = text.as_str().split_whitespace();
+    let mut names = words.filter(|word| word.contains('/') && !word.contains([':', '@']));
+    names.any(|name| {
+        let name = name.trim_matches(|c: char| !c.is_alphanumeric());
+        let host = name
+            .split('/')
+            .next()
+            .is_some_and(|first| first.contains('.'));
+        !host && name.split('/').any(|part| fold(part) == fold(piece))
+    })
 }
 
 fn shares(words: &HashSet<String>, said: &[&Text]) -> bool {
@@ -154,6 +173,22 @@ fn shares(words: &HashSet<String>, said: &[&Text]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_link_is_like_a_name_between_slashes() {
+        let said =
+            Text::new("Accept team/data_tools, see y.example/page_1 and ann_1@y.example/x".into());
+        let like = |url: &str| is_like(ValueKind::Url, url, &[&said]);
+        assert!(like("https://z.example/accept/team/data_tools/"));
+        for url in [
+            "https://z.example/data_tools2",
+            "https://data_tools.example/team",
+            "https://z.example/page_1",
+            "https://z.example/ann_1",
+        ] {
+            assert!(!like(url), "{url}");
+        }
+    }
 
     #[test]
     fn names_are_alike_by_a_word_that_is_written_large() {

@@ -9,6 +9,7 @@ mod fields;
 mod leaves;
 mod likeness;
 mod pasted;
+mod private;
 mod sessions;
 mod text;
 mod texts;

@@ -12,7 +12,7 @@ use super::values::{Folded, Squeezed, comparable, emails, phones, whole};
 /// A text of a conversation.
 #[derive(Debug)]
 pub(super) struct Text {
-    text: Arc<str>,
+    words: Arc<str>,
     emails: OnceLock<HashSet<String>>,
     urls: OnceLock<Urls>,
     phones: OnceLock<HashSet<String>>,
@@ -29,7 +29,7 @@ type Wholes = HashMap<String, Vec<usize>>;
 impl Text {
     pub(super) fn new(text: Arc<str>) -> Self {
         Self {
-            text,
+            words: text,
             emails: OnceLock::new(),
             urls: OnceLock::new(),
             phones: OnceLock::new(),
@@ -42,21 +42,24 @@ impl Text {
     }
 
     pub(super) fn as_str(&self) -> &str {
-        &self.text
+        &self.words
     }
 
     /// Whether the value stands anywhere in the text.
     pub(super) fn holds(&self, kind: ValueKind, key: &str) -> bool {
         match kind {
             ValueKind::Email => self.emails().contains(key),
-            ValueKind::Phone => self.phones.get_or_init(|| phones(&self.text)).contains(key),
+            ValueKind::Phone => self
+                .phones
+                .get_or_init(|| phones(&self.words))
+                .contains(key),
             ValueKind::Url => self.urls().has(key),
             ValueKind::Account => {
-                let squeezed = self.squeezed.get_or_init(|| Squeezed::new(&self.text));
+                let squeezed = self.squeezed.get_or_init(|| Squeezed::new(&self.words));
                 squeezed.has(key)
             }
             ValueKind::Text => {
-                let folded = self.folded.get_or_init(|| Folded::new(&self.text));
+                let folded = self.folded.get_or_init(|| Folded::new(&self.words));
                 folded.has(key)
             }
         }
@@ -77,12 +80,12 @@ impl Text {
 
     /// The words that are written as names.
     pub(super) fn names(&self) -> &HashSet<String> {
-        self.names.get_or_init(|| names(&self.text))
+        self.names.get_or_init(|| names(&self.words))
     }
 
     /// The values of structured output, each with the keys that lead to it. A text without structure is one value.
     pub(super) fn leaves(&self) -> &[Leaf] {
-        self.leaves.get_or_init(|| leaves(&self.text))
+        self.leaves.get_or_init(|| leaves(&self.words))
     }
 
     /// The leaves in which the value stands, and whether it is the whole of the leaf.
@@ -111,10 +114,10 @@ impl Text {
     }
 
     fn emails(&self) -> &HashSet<String> {
-        self.emails.get_or_init(|| emails(&self.text))
+        self.emails.get_or_init(|| emails(&self.words))
     }
 
     fn urls(&self) -> &Urls {
-        self.urls.get_or_init(|| Urls::new(&self.text))
+        self.urls.get_or_init(|| Urls::new(&self.words))
     }
 }

@@ -5,16 +5,20 @@ use http::HeaderValue;
 
 use super::refuse::{self, Refused};
 use crate::clock::{Clock, SystemClock};
-use crate::guard::{Claim, Decision, Outcome, Receipt};
+use crate::guard::{Charges, Claim, Decision, Outcome, Receipt};
 
-/// Dropped without an outcome, each ends as `unknown`.
-pub(super) struct Claims(Vec<Box<dyn Claim>>);
+/// Dropped without an outcome, each ends as `unknown`; what the calls were charged with is kept, unless nothing was sent.
+pub(super) struct Claims(Vec<Box<dyn Claim>>, Charges);
 
 impl Claims {
     /// Takes the claims out of a decision.
     pub(super) fn of(decision: &mut Decision) -> Self {
         let claims = std::mem::take(&mut decision.claims);
-        Self(claims.into_iter().map(|(_, claim)| claim).collect())
+        let charges = std::mem::take(&mut decision.charges);
+        Self(
+            claims.into_iter().map(|(_, claim)| claim).collect(),
+            charges,
+        )
     }
 
     pub(super) const fn is_empty(&self) -> bool {
@@ -27,8 +31,9 @@ impl Claims {
         HeaderValue::from_str(first.ticket().as_str()).ok()
     }
 
-    /// Provably nothing was sent: each is approved again.
-    pub(super) async fn not_sent(self) {
+    /// Provably nothing was sent: each is approved again, and nothing is charged.
+    pub(super) async fn not_sent(mut self) {
+        std::mem::take(&mut self.1).give_back();
         // A failure leaves it as unknown, which is safe; the store has logged why.
         let _ = self.finish(|_| Outcome::NotSent).await;
     }

@@ -183,6 +183,10 @@ impl<U: Upstream> Gate<U> {
             let tie = ties.then(|| Tie::of(&session)).flatten();
             Trail::new(Arc::clone(&self.evidence), tie, entry.protocol.kind())
         });
+        let upstream = settings.upstreams.get(&entry.route.upstream);
+        let upstream = upstream.filter(|_| entry.protocol.kind() != RouteKind::Model);
+        let leaving =
+            upstream.map(|upstream| Arc::new(self.forwarding.own(&request.parts, upstream)));
         let transit = Arc::new(Transit {
             guard,
             metrics: Arc::clone(&self.setup.metrics),
@@ -191,6 +195,7 @@ impl<U: Upstream> Gate<U> {
             session: Arc::new(session),
             mask: self.secrets.mask(&entry.route.upstream),
             memory: self.memory.clone(),
+            leaving,
             trail,
         });
         let mut decision = judge(&transit, &request).await?;
@@ -246,8 +251,15 @@ impl<U: Upstream> Gate<U> {
         }
         let outgoing = Cleared::seal(outgoing, decision);
         if claims.is_empty() {
-            let sent = self.upstream.send(name, outgoing).await;
-            let response = sent.map_err(|error| transit.no_answer(&error))?;
+            let response = match self.upstream.send(name, outgoing).await {
+                Ok(response) => response,
+                Err(error) => {
+                    if error.not_sent() {
+                        claims.not_sent().await;
+                    }
+                    return Err(transit.no_answer(&error));
+                }
+            };
             let opened = transit.entry.protocol.opens(response.headers());
             self.owned(&transit.entry, opened, &transit.session.principal)?;
             return Incoming::open(&transit, &request, response)?.answer().await;

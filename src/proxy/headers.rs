@@ -78,17 +78,17 @@ impl Forwarding {
         }
     }
 
-    /// The headers for the upstream. `exact`: the body's bytes are the agent's own.
-    pub(super) fn outgoing(&self, parts: &Parts, upstream: &Upstream, exact: bool) -> HeaderMap {
+    /// The agent's own fields among them.
+    pub(super) fn own(&self, parts: &Parts, upstream: &Upstream) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        self.add_own(&mut headers, parts, upstream, true);
+        headers
+    }
+
+    fn add_own(&self, headers: &mut HeaderMap, parts: &Parts, upstream: &Upstream, exact: bool) {
         let came = &parts.headers;
         let named = connection_names(came);
         let credential = upstream.credential.as_ref();
-        let mut headers = HeaderMap::with_capacity(came.len() + 4);
-        if let Some(authority) = upstream.url.authority()
-            && let Ok(host) = HeaderValue::from_str(authority.as_str())
-        {
-            headers.insert(header::HOST, host);
-        }
         for (name, value) in came {
             let text = name.as_str();
             // CGI and its heirs take `_` for `-`.
@@ -108,6 +108,19 @@ impl Forwarding {
                 headers.append(name.clone(), value.clone());
             }
         }
+    }
+
+    /// The headers for the upstream. `exact`: the body's bytes are the agent's own.
+    pub(super) fn outgoing(&self, parts: &Parts, upstream: &Upstream, exact: bool) -> HeaderMap {
+        let came = &parts.headers;
+        let credential = upstream.credential.as_ref();
+        let mut headers = HeaderMap::with_capacity(came.len() + 4);
+        if let Some(authority) = upstream.url.authority()
+            && let Ok(host) = HeaderValue::from_str(authority.as_str())
+        {
+            headers.insert(header::HOST, host);
+        }
+        self.add_own(&mut headers, parts, upstream, exact);
         headers.insert(
             header::ACCEPT_ENCODING,
             HeaderValue::from_static("identity"),

@@ -70,9 +70,9 @@ impl Trail {
         };
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         if leg == Leg::ToUpstream {
-            items
-                .iter()
-                .for_each(|located| calls(&located.item, &mut asked));
+            for located in items {
+                calls(&located.item, &mut asked);
+            }
             return;
         }
         let given = items.iter().zip(rulings);
@@ -108,17 +108,16 @@ impl Trail {
 
 /// Where in a tool's answer a text stands; `None` for one that is no value.
 fn at(kind: RouteKind, pointer: &str, text: &str) -> Option<String> {
-    let at = match kind {
-        RouteKind::Mcp => match pointer.split_once(STRUCTURED) {
-            Some((_, below)) => below,
-            None => {
-                let mut below = CONTENT
-                    .into_iter()
-                    .filter_map(|place| pointer.split_once(place));
-                let (_, below) = below.next()?;
-                return below.ends_with("/text").then(String::new);
-            }
-        },
+    let structured = pointer.split_once(STRUCTURED);
+    let at = match (kind, structured) {
+        (RouteKind::Mcp, Some((_, below))) => below,
+        (RouteKind::Mcp, None) => {
+            let mut texts = CONTENT
+                .into_iter()
+                .filter_map(|place| pointer.split_once(place));
+            let (_, below) = texts.next()?;
+            return below.ends_with("/text").then(String::new);
+        }
         _ => pointer,
     };
     let last = at

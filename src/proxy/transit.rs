@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use http::HeaderMap;
+
 use super::placeholders::Mask;
 use super::refuse::{self, Refused};
 use super::route::Entry;
@@ -26,6 +28,8 @@ pub(super) struct Transit {
     /// Takes out of answers what only the proxy may know.
     pub(super) mask: Option<Arc<Mask>>,
     pub(super) memory: Budget,
+    /// The agent's header fields that leave for a tool's backend.
+    pub(super) leaving: Option<Arc<HeaderMap>>,
     /// `None`: no rule asks who said what.
     pub(super) trail: Option<Trail>,
 }
@@ -55,6 +59,7 @@ impl Transit {
             session: Arc::clone(&self.session),
             items,
             evidence: trail.map(Trail::evidence),
+            headers: self.leaving.clone().filter(|_| leg == Leg::ToUpstream),
         };
         let decision = self.guard.decide_together(&exchange, groups).await?;
         if let Some(trail) = &self.trail {

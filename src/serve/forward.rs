@@ -63,16 +63,19 @@ fn unwrapped(upgraded: Upgraded) -> Result<(Taken<TcpStream>, Bytes), BoxError> 
     Ok((parts.io.into_inner().into_inner(), parts.read_buf))
 }
 
+/// A tunnel, and the connection that it runs on.
+type Upgrade = (OnUpgrade, Box<Tunnel>);
+
 /// The tunnel that a connection turns into.
 #[derive(Clone, Default)]
-struct Begun(Arc<Mutex<Option<(OnUpgrade, Box<Tunnel>)>>>);
+struct Begun(Arc<Mutex<Option<Upgrade>>>);
 
 impl Begun {
     fn set(&self, upgrade: OnUpgrade, tunnel: Box<Tunnel>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((upgrade, tunnel));
     }
 
-    fn take(&self) -> Option<(OnUpgrade, Box<Tunnel>)> {
+    fn take(&self) -> Option<Upgrade> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }

@@ -137,6 +137,10 @@ pub fn open_stores(settings: &Settings) -> Result<Stores, Problems> {
         sql,
         ..Stores::default()
     };
+    match settings.register() {
+        Ok(register) => stores.register = register,
+        Err(found) => problems.extend(found.0),
+    }
     match readers(settings) {
         Ok(readers) => stores.http = readers,
         Err(found) => problems.extend(found.0),

@@ -5,6 +5,7 @@ mod identity;
 mod model;
 mod open;
 mod read;
+mod register;
 pub mod template;
 
 pub use identity::*;

@@ -10,6 +10,7 @@ use http::{HeaderName, Method, Uri};
 
 use super::{JwtPrincipals, MtlsPrincipals, PlacedSecret};
 use crate::item::RouteKind;
+use crate::layers::egress::Registered;
 use crate::names::{RouteName, SessionKey, StoreName, ToolName, UpstreamName};
 use crate::principal::Principal;
 use crate::store::sql::ServerTls;
@@ -38,6 +39,8 @@ pub struct Settings {
     pub principals: Principals,
     /// What the proxy puts in place of placeholders.
     pub secrets: Vec<PlacedSecret>,
+    /// Hashes of secrets that must not leave.
+    pub registered: Vec<Registered>,
     /// What ties a conversation to its calls.
     pub session: SessionSource,
     /// Sizes.

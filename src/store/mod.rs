@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::clock::{Clock, SystemClock};
+use crate::layers::egress::Register;
 use crate::ledger::{Ledger, MemoryLedger};
 use crate::names::{StoreName, UpstreamName};
 
@@ -20,6 +21,8 @@ pub struct Stores {
     pub http: HashMap<UpstreamName, Arc<dyn http::HttpRead>>,
     /// Where tickets live; `None`: nobody can approve anything.
     pub tickets: Option<Arc<dyn tickets::TicketStore>>,
+    /// Secrets that must not leave.
+    pub register: Arc<Register>,
     /// Session facts.
     pub ledger: Arc<dyn Ledger>,
     /// The time.
@@ -32,6 +35,7 @@ impl Default for Stores {
             sql: HashMap::new(),
             http: HashMap::new(),
             tickets: None,
+            register: Arc::default(),
             ledger: Arc::new(MemoryLedger::new(10_000)),
             clock: SystemClock::shared(),
         }

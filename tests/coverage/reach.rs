@@ -63,6 +63,7 @@ async fn asked(policy: &Arc<Policy>, items: Vec<Item>) -> BTreeSet<LayerId> {
         }),
         items: items.into_iter().map(located).collect(),
         evidence: None,
+        headers: None,
     };
     let decision = guard.decide(&exchange).await.unwrap();
     let opinions = decision.rulings.iter().flat_map(|ruling| &ruling.opinions);

@@ -123,7 +123,7 @@ pub fn post(path: &str, body: &Value) -> Vec<u8> {
         ("anthropic-version", "2023-06-01"),
         ("mcp-protocol-version", "2025-06-18"),
     ];
-    request("POST", path, &headers, &body.to_string())
+    request("POST", path, &headers, body.to_string())
 }
 
 /// A model that proposes to cancel the order that the user's last word names.

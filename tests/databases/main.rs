@@ -5,6 +5,8 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::print_stderr,
     clippy::too_many_lines,
     reason = "a failed set-up is a failed test"
 )]

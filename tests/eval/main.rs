@@ -9,6 +9,8 @@ mod hostile;
 #[cfg(test)]
 mod identity;
 #[cfg(test)]
+mod recorded;
+#[cfg(test)]
 mod refund;
 #[cfg(test)]
 mod retail;

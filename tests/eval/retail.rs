@@ -178,12 +178,14 @@ impl Shop {
             fs::copy(template.join(file), folder.path().join(file)).unwrap();
         }
         let users: BTreeSet<_> = cases.iter().map(|case| text(&case["principal"])).collect();
-        let users: String = users
-            .iter()
-            .map(|user| {
-                format!("  {user}: {{tenant: retail, subject: {user}, agent: assistant}}\n")
-            })
-            .collect();
+        let users = users.into_iter().fold(String::new(), |mut lines, user| {
+            writeln!(
+                lines,
+                "  {user}: {{tenant: retail, subject: {user}, agent: assistant}}"
+            )
+            .unwrap();
+            lines
+        });
         let tools = fs::read_to_string(template.join("tools.yaml")).unwrap();
         let suite = format!(
             "version: 1\nname: retail\nabout: Ownership in a web shop.\nsource: tau2-bench, retail\nlicence: MIT\npolicy: policy.yaml\nworld: {{schema: schema.sql, fixtures: fixtures.sql}}\nsystem: You help the customers of a web shop.\nprincipals:\n{users}{tools}"

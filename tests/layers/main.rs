@@ -10,6 +10,7 @@
 
 mod belonging;
 mod catalog;
+mod conditions;
 mod destinations;
 mod egress;
 mod egress_data;
@@ -18,5 +19,7 @@ mod injection_data;
 mod ownership;
 mod recipient_vectors;
 mod recipients;
+mod secrets;
+mod secrets_data;
 mod support;
 mod vectors;

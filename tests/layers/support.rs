@@ -131,6 +131,7 @@ pub fn exchange(item: Item, subject: &str) -> Exchange {
             item,
         }],
         evidence: None,
+        headers: None,
     }
 }
 

@@ -150,12 +150,7 @@ pub fn decision(items: &[Located], judge: Judge<'_>) -> Decision {
         verdict: judge(located),
         opinions: Vec::new(),
     });
-    Decision {
-        policy: PolicyHash(Arc::from("test")),
-        rulings: rulings.collect(),
-        claims: Vec::new(),
-        receipts: Vec::new(),
-    }
+    Decision::new(PolicyHash(Arc::from("test")), rulings.collect())
 }
 
 /// A ticket with its stored arguments.

@@ -83,6 +83,35 @@ async fn a_denied_call_never_reaches_the_backend() {
 }
 
 #[tokio::test]
+async fn a_credential_never_reaches_the_backend() {
+    let upstream = Upstream::start(|_| json("{}")).await;
+    let rig = Rig::start(&config(&upstream.url(), ""), EGRESS).await;
+    // Made here, so that it stands nowhere whole.
+    let key = ["sk_li", "ve_4eC39HqLyjWDarjtT1zdp7dc"].concat();
+    let noted = [("x-note", key.as_str())];
+    let own = [("x-api-key", key.as_str())];
+    let body = format!("{{\"note\": \"it is {key}\"}}");
+    let search = format!("/shop/orders/A-1?q={key}");
+    for (asked, status) in [
+        (request("POST", "/shop/orders/A-1/refund", &[], &body), 403),
+        (
+            request("POST", "/shop/orders/A-1/refund", &noted, "{}"),
+            403,
+        ),
+        (request("GET", &search, &[], ""), 403),
+        (request("POST", "/shop/orders/A-1/refund", &own, "{}"), 200),
+    ] {
+        let answer = rig.ask(asked).await;
+        assert_eq!(answer.status, status, "{answer:?}");
+        if status == 403 {
+            assert_eq!(answer.code(), "secret_detected");
+            assert!(!answer.text().contains(&key), "{answer:?}");
+        }
+    }
+    upstream.only();
+}
+
+#[tokio::test]
 async fn an_instruction_in_a_tools_answer_is_withheld_and_the_rest_stays() {
     let policy = "version: 1
 name: injection
@@ -367,4 +396,39 @@ async fn without_a_ticket_store_a_held_call_is_refused() {
     );
     let problem: Value = refused.json();
     assert_eq!(problem.get("retry"), None);
+}
+
+#[tokio::test]
+async fn a_limit_counts_what_was_sent_and_nothing_else() {
+    let policy = "version: 1
+name: limits
+layers: {catalog: enforce, identity: off, egress: off, recipients: off, ownership: off, injection: off, tickets: off}
+tools:
+  - {tool: send, when: [{sum: {at: /amount, per: principal, window: 24h, at_most: \"10.00\"}}]}
+  - {tool: \"*\"}
+";
+    let pay = |amount: &str| {
+        let body = format!("{{\"amount\": {amount}}}");
+        request("POST", "/shop/send", &[], body)
+    };
+    let upstream = Upstream::start(|_| json("{}")).await;
+    let rig = Rig::start(&config(&upstream.url(), ""), policy).await;
+    for (amount, status) in [("6.10", 200), ("4.00", 403), ("3.90", 200), ("0.01", 403)] {
+        let answer = rig.ask(pay(amount)).await;
+        assert_eq!(answer.status, status, "{amount} {answer:?}");
+        if status == 403 {
+            assert_eq!(answer.code(), "condition_failed");
+        }
+    }
+    assert_eq!(upstream.received().len(), 2);
+
+    // Nobody listens: no byte of the call has left, so it counts nothing.
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", nobody.local_addr().unwrap());
+    drop(nobody);
+    let rig = Rig::start(&config(&url, ""), policy).await;
+    for _ in 0..3 {
+        let answer = rig.ask(pay("10.00")).await;
+        assert_eq!(answer.code(), "upstream_unreachable", "{answer:?}");
+    }
 }

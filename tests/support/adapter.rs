@@ -54,12 +54,7 @@ pub fn decision(items: &[Located], judge: &dyn Fn(&Located) -> Verdict) -> Decis
         },
         opinions: Vec::new(),
     });
-    Decision {
-        policy: PolicyHash(Arc::from("test")),
-        rulings: rulings.collect(),
-        claims: Vec::new(),
-        receipts: Vec::new(),
-    }
+    Decision::new(PolicyHash(Arc::from("test")), rulings.collect())
 }
 
 /// What came of a response.

@@ -178,6 +178,7 @@ impl Call {
                 item: Item::ToolCall(call),
             }],
             evidence: None,
+            headers: None,
         }
     }
 }

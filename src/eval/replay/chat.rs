@@ -12,7 +12,7 @@ const EVENT: usize = 32 << 20;
 
 /// What the model says in one turn.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Answer {
+pub(in crate::eval) struct Answer {
     /// Text.
     pub text: Option<String>,
     /// Calls: id, tool, arguments as JSON text.
@@ -21,7 +21,7 @@ pub(super) struct Answer {
 
 impl Answer {
     /// A recorded turn with the calls that are made.
-    pub(super) fn recorded<'c>(
+    pub(in crate::eval) fn recorded<'c>(
         say: Option<&String>,
         calls: impl Iterator<Item = &'c Call>,
     ) -> Self {
@@ -45,7 +45,7 @@ impl Answer {
     }
 
     /// The message as it stands in a conversation.
-    pub(super) fn message(&self) -> Value {
+    pub(in crate::eval) fn message(&self) -> Value {
         let mut message = Map::new();
         message.insert("role".to_owned(), "assistant".into());
         let text = match &self.text {
@@ -63,7 +63,7 @@ impl Answer {
     }
 
     /// The whole response.
-    pub(super) fn whole(&self) -> Bytes {
+    pub(in crate::eval) fn whole(&self) -> Bytes {
         let body = json!({
             "id": "chatcmpl-recorded", "object": "chat.completion", "created": 0, "model": "recorded",
             "choices": [{"index": 0, "message": self.message(), "finish_reason": self.finish_reason()}],
@@ -73,7 +73,7 @@ impl Answer {
     }
 
     /// The response as server-sent events: text and arguments each cut in two.
-    pub(super) fn streamed(&self) -> Bytes {
+    pub(in crate::eval) fn streamed(&self) -> Bytes {
         let mut deltas = vec![json!({"role": "assistant", "content": ""})];
         let text = halves(self.text.as_deref().unwrap_or_default());
         deltas.extend(text.into_iter().map(|part| json!({"content": part})));
@@ -100,7 +100,7 @@ impl Answer {
     }
 
     /// Reads what the proxy passed on.
-    pub(super) fn read(body: &Bytes, stream: bool) -> Result<Self, String> {
+    pub(in crate::eval) fn read(body: &Bytes, stream: bool) -> Result<Self, String> {
         let lost = |what: &str| format!("the proxy's answer is no chat completion: {what}");
         if !stream {
             let body: Value = serde_json::from_slice(body).map_err(|e| lost(&e.to_string()))?;
@@ -177,7 +177,7 @@ fn halves(text: &str) -> Vec<&str> {
 }
 
 /// The tools as the request offers them.
-pub(super) fn definitions(suite: &Suite) -> Value {
+pub(in crate::eval) fn definitions(suite: &Suite) -> Value {
     let tools = suite.tools.iter().map(|(name, tool)| {
         let args = tool.args.iter().map(|arg| (arg.clone(), json!({})));
         json!({"type": "function", "function": {

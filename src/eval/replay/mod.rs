@@ -1,7 +1,7 @@
 //! Replay: one recorded case through the proxy's own service in process, in a world of its own, graded by the judge.
 
 mod agent;
-mod chat;
+pub(in crate::eval) mod chat;
 mod stage;
 mod tally;
 mod trial;
@@ -41,13 +41,13 @@ use crate::store::tickets::{TicketStore, sqlite as tickets};
 use crate::verdict::{LayerId, Mode};
 
 /// The route of the recorded model; the dot keeps it apart from every name that a policy can have.
-const MODEL: &str = "eval.model";
+pub(in crate::eval) const MODEL: &str = "eval.model";
 /// The upstream of every tool route.
 const WORLD: &str = "eval.world";
 /// The route of tools for which the policy names none.
 const TOOLS: &str = "tools";
 /// The header that carries the session.
-const SESSION: HeaderName = HeaderName::from_static("holdpoint-session");
+pub(in crate::eval) const SESSION: HeaderName = HeaderName::from_static("holdpoint-session");
 /// A receipt outlives every trial.
 const REPLAY_WINDOW: Duration = Duration::from_hours(24);
 
@@ -372,7 +372,10 @@ fn route_of(suite: &Suite, tool: &str) -> RouteName {
     }
 }
 
-fn settings(tools: &HashMap<String, RouteName>, principals: Principals) -> Settings {
+pub(in crate::eval) fn settings(
+    tools: &HashMap<String, RouteName>,
+    principals: Principals,
+) -> Settings {
     let loopback = |port| std::net::SocketAddr::from(([127, 0, 0, 1], port));
     let upstream = |name: &str| Upstream {
         name: UpstreamName::from(name),
@@ -407,6 +410,7 @@ fn settings(tools: &HashMap<String, RouteName>, principals: Principals) -> Setti
         approvers: Vec::new(),
         principals,
         secrets: Vec::new(),
+        registered: Vec::new(),
         session: SessionSource::Header(SESSION),
         limits: Limits::default(),
         timeouts: Timeouts::default(),
@@ -414,6 +418,6 @@ fn settings(tools: &HashMap<String, RouteName>, principals: Principals) -> Setti
 }
 
 /// Path prefix of a route.
-fn prefix(route: &RouteName) -> String {
+pub(in crate::eval) fn prefix(route: &RouteName) -> String {
     format!("/{route}")
 }

@@ -1,37 +1,56 @@
-//! Which tools there are at all: those that the policy denies, and those that a model's provider runs by itself.
+//! Which tools there are and how they may be called: those that the policy denies, those that a model's provider runs by itself,
+//! and the conditions that calls must meet.
 //!
 //! A denied tool disappears from what is offered, and a call of it is refused wherever it comes from. What a provider runs
 //! never passes the proxy, so it is allowed only where the policy lists it, and judged in the request that asks for it.
 
+mod conditions;
+
 use std::borrow::Cow;
 use std::sync::Arc;
+
+use conditions::Conditions;
+pub(crate) use conditions::{number, passes};
 
 use futures_util::future::BoxFuture;
 
 use super::egress::Location;
-use super::support::finding;
+use super::support::{Objections, finding};
 use super::{Context, Layer, LayerDef};
 use crate::item::{Item, Located, ProviderTool};
+use crate::ledger::Entry;
 use crate::names::{RuleId, ToolName};
-use crate::policy::{Policy, ToolRule};
+use crate::policy::{Otherwise, Policy, ToolRule};
+use crate::source::Problems;
+use crate::store::Stores;
 use crate::verdict::{LayerId, Reason, Undecided, Verdict};
 
 /// The entry of the registry.
 pub const CATALOG: LayerDef = LayerDef {
     id: LayerId::Catalog,
-    doc: "denied tools, and tools that a model's provider runs",
-    build: |policy, _| {
+    doc: "denied tools, tools that a model's provider runs, conditions on calls",
+    build,
+};
+
+fn build(policy: &Arc<Policy>, stores: &Stores) -> Result<Arc<dyn Layer>, Problems> {
+    let mut problems = Vec::new();
+    let conditions = Conditions::new(policy, stores, &mut problems);
+    if problems.is_empty() {
         Ok(Arc::new(Catalog {
             policy: Arc::clone(policy),
+            conditions,
         }))
-    },
-};
+    } else {
+        Err(Problems(problems))
+    }
+}
 
 /// Rule id of a provider's tool that no entry lists.
 const UNLISTED: &str = "provider_tools";
 
 struct Catalog {
     policy: Arc<Policy>,
+    conditions: Conditions,
 }
 
 impl Catalog {
@@ -115,26 +134,51 @@ impl Layer for Catalog {
         LayerId::Catalog
     }
 
-    fn reaches(&self, item: &Located, _context: &Context<'_>) -> bool {
-        matches!(item.item, Item::ProviderTool(_)) || self.denied(&item.item).is_some()
+    fn reaches(&self, item: &Located, context: &Context<'_>) -> bool {
+        match &item.item {
+            Item::ProviderTool(_) => true,
+            Item::ToolCall(_) if self.conditions.reach(context) => true,
+            item => self.denied(item).is_some(),
+        }
     }
 
     fn judge<'a>(
         &'a self,
         item: &'a Located,
-        _context: &'a Context<'a>,
+        context: &'a Context<'a>,
     ) -> BoxFuture<'a, Result<Verdict, Undecided>> {
-        let verdict = match (&item.item, self.denied(&item.item)) {
-            (Item::ProviderTool(tool), _) => self.provider_tool(tool),
-            (_, Some(rule)) => Verdict::Deny(finding(
-                LayerId::Catalog,
-                &rule.id,
-                Reason::ToolDenied,
-                None,
-                "the policy denies the tool",
-            )),
-            (_, None) => Verdict::Allow,
-        };
-        Box::pin(std::future::ready(Ok(verdict)))
+        Box::pin(async move {
+            if let Some(rule) = self.denied(&item.item) {
+                return Ok(Verdict::Deny(finding(
+                    LayerId::Catalog,
+                    &rule.id,
+                    Reason::ToolDenied,
+                    None,
+                    "the policy denies the tool",
+                )));
+            }
+            match &item.item {
+                Item::ProviderTool(tool) => Ok(self.provider_tool(tool)),
+                Item::ToolCall(call) => {
+                    let mut objections = Objections::default();
+                    self.conditions
+                        .judge(call, context, &mut objections)
+                        .await?;
+                    Ok(objections.verdict())
+                }
+                _ => Ok(Verdict::Allow),
+            }
+        })
+    }
+
+    fn charges(
+        &self,
+        item: &Located,
+        context: &Context<'_>,
+    ) -> Result<Vec<(Entry, Otherwise)>, Undecided> {
+        match &item.item {
+            Item::ToolCall(call) => self.conditions.charges(call, context),
+            _ => Ok(Vec::new()),
+        }
     }
 }

@@ -26,6 +26,7 @@ mod resolve;
 mod resource;
 mod rules;
 mod run;
+pub mod secrets;
 mod target;
 
 use std::borrow::Cow;
@@ -50,6 +51,8 @@ pub use rendered::{HOSTLESS, Rendered, Shown, Use};
 pub use resolve::{alias, read_answer, resolve};
 pub use rules::{Rule, url};
 pub use run::Found;
+use secrets::Secrets;
+pub use secrets::{Class, Register, Registered, Scanner, Unregistered};
 pub use target::{Host, SCHEMES, Target, Url, read, read_authority, read_domain};
 
 use self::build::Ready;
@@ -78,6 +81,7 @@ struct Egress {
     rules: ByRule<Ready>,
     forward: Option<ForwardMatcher>,
     rendered: Option<(RuleId, Rendered)>,
+    secrets: Secrets,
 }
 
 impl Egress {
@@ -94,12 +98,14 @@ impl Egress {
             .collect();
         let forward = build::forward(policy, &mut problems);
         let rendered = build::rendered(policy, &mut problems);
+        let secrets = Secrets::new(policy, stores, &mut problems);
         if problems.is_empty() {
             Ok(Self {
                 default,
                 rules,
                 forward,
                 rendered,
+                secrets,
             })
         } else {
             Err(Problems(problems))
@@ -126,6 +132,9 @@ impl Egress {
             }
             ready.ask(unlisted, context, &mut objections).await?;
         }
+        if !objections.is_denied() {
+            self.secrets.call(call, context, &mut objections);
+        }
         Ok(objections.verdict())
     }
 
@@ -139,8 +148,9 @@ impl Egress {
             (RouteKind::Forward, None, _) | (_, _, None) => return Verdict::Allow,
             (_, _, Some(default)) => (&default.id, build::target(&default.matcher, target, false)),
         };
+        let secret = || self.secrets.target(target, context.exchange);
         match judged {
-            Ok(()) => Verdict::Allow,
+            Ok(()) => secret().map_or(Verdict::Allow, Verdict::Deny),
             Err(denied) => Verdict::Deny(objection(id, None, denied)),
         }
     }
@@ -163,7 +173,9 @@ impl Egress {
 
     fn is_for(&self, item: &Item, context: &Context<'_>) -> bool {
         match item {
-            Item::ToolCall(_) => !self.rules(context).is_empty(),
+            Item::ToolCall(call) => {
+                !self.rules(context).is_empty() || self.secrets.reaches(call, context)
+            }
             Item::Egress(_) if context.exchange.kind == RouteKind::Forward => {
                 self.forward.is_some()
             }

@@ -154,13 +154,13 @@ fn flags(found: &mut Found<'_>, document: &Document) {
         let on = || flag(node, raw) != Some(false);
         let fault = if GUESTS.contains(&key) {
             let open = on() && !rule.permits(Permit::GuestInvite);
-            open.then(|| (Code::GuestEscalation, "guests may bring others"))
+            open.then_some((Code::GuestEscalation, "guests may bring others"))
         } else if key.contains("dialout") || key == "callme" {
             let calls = is_filled(node) && on() && !rule.permits(Permit::DialOut);
-            calls.then(|| (Code::GuestEscalation, "the event calls people up"))
+            calls.then_some((Code::GuestEscalation, "the event calls people up"))
         } else if matches!(key, "public" | "ispublic") {
             let open = on() && !rule.permits(Permit::Public);
-            open.then(|| (Code::PublicShare, "a public event"))
+            open.then_some((Code::PublicShare, "a public event"))
         } else if key == "visibility" {
             let hidden = match &node.kind {
                 Kind::Null => true,
@@ -168,7 +168,7 @@ fn flags(found: &mut Found<'_>, document: &Document) {
                 _ => false,
             };
             let open = !hidden && !rule.permits(Permit::Public);
-            open.then(|| (Code::PublicShare, "a public event"))
+            open.then_some((Code::PublicShare, "a public event"))
         } else {
             None
         };

@@ -105,7 +105,7 @@ fn decoded(text: &str) -> Result<Option<Vec<u8>>, Fault> {
 fn read_bytes(bytes: &[u8]) -> Result<Recipients, Fault> {
     let mut found = Recipients::default();
     let mut seen: Vec<String> = Vec::new();
-    for (name, value) in fields(header(bytes)?)? {
+    for (name, value) in fields(&header(bytes)?)? {
         if ONCE.contains(&name.as_str()) && seen.contains(&name) {
             return Err(Fault::malformed("a header field that stands twice"));
         }
@@ -131,9 +131,8 @@ fn read_bytes(bytes: &[u8]) -> Result<Recipients, Fault> {
 /// The header as text with `\n` at the ends of lines.
 fn header(bytes: &[u8]) -> Result<String, Fault> {
     let crlf = match bytes.iter().position(|b| *b == b'\n') {
-        Some(0) => false,
-        Some(first) => bytes.get(first - 1) == Some(&b'\r'),
-        None => false,
+        Some(first) if first > 0 => bytes.get(first - 1) == Some(&b'\r'),
+        _ => false,
     };
     let end = if crlf { "\r\n\r\n" } else { "\n\n" }.as_bytes();
     let length = bytes.windows(end.len()).position(|window| window == end);
@@ -160,9 +159,9 @@ fn header(bytes: &[u8]) -> Result<String, Fault> {
 const MIXED: Fault = Fault::new(Code::HeaderInjection, "line ends of more than one kind");
 
 /// Names, lower case, and unfolded values.
-fn fields(header: String) -> Result<Vec<(String, String)>, Fault> {
+fn fields(header: &str) -> Result<Vec<(String, String)>, Fault> {
     let mut fields: Vec<(String, String)> = Vec::new();
-    let header = header.strip_suffix('\n').unwrap_or(&header);
+    let header = header.strip_suffix('\n').unwrap_or(header);
     for line in header.split('\n') {
         if line.starts_with([' ', '\t']) {
             let (_, value) = fields
@@ -185,7 +184,8 @@ fn fields(header: String) -> Result<Vec<(String, String)>, Fault> {
         fields.push((name.to_ascii_lowercase(), value.to_owned()));
     }
     for (_, value) in &mut fields {
-        *value = value.replace('\t', " ").trim_matches(' ').to_owned();
+        let spaced = value.replace('\t', " ");
+        spaced.trim_matches(' ').clone_into(value);
     }
     Ok(fields)
 }

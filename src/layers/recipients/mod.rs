@@ -42,7 +42,7 @@ use crate::policy::{
 use crate::source::{Problem, Problems};
 use crate::store::Stores;
 use crate::verdict::{Finding, LayerId, Reason, Undecided, Verdict};
-use crate::wire::json::{BODY_DEPTH, Document};
+use crate::wire::json::{BODY_DEPTH, Document, JsonError};
 
 /// The entry of the registry.
 pub const RECIPIENTS: LayerDef = LayerDef {
@@ -161,7 +161,8 @@ impl Ready {
         context: &Context<'_>,
         objections: &mut Objections,
     ) -> Result<(), Undecided> {
-        let found = judge::find(&self.rule, &self.list, &call.args).map_err(unreadable)?;
+        let found =
+            judge::find(&self.rule, &self.list, &call.args).map_err(|error| unreadable(&error))?;
         for objection in found.objections {
             let (reason, otherwise) = if objection.code.is_understood() {
                 (Reason::RecipientNotAllowed, self.rule.otherwise)
@@ -190,7 +191,7 @@ impl Ready {
     }
 }
 
-fn unreadable(error: crate::wire::json::JsonError) -> Undecided {
+fn unreadable(error: &JsonError) -> Undecided {
     Undecided {
         layer: LayerId::Recipients,
         cause: format!("arguments that are not strict JSON: {error}"),
@@ -220,7 +221,8 @@ impl Recipients {
         let Some(then) = self.undeclared(context) else {
             return Ok(());
         };
-        let document = Document::read(call.args.raw.clone(), BODY_DEPTH).map_err(unreadable)?;
+        let document = Document::read(call.args.raw.clone(), BODY_DEPTH)
+            .map_err(|error| unreadable(&error))?;
         let Some(at) = undeclared::first(context.rule, &document) else {
             return Ok(());
         };

@@ -34,15 +34,17 @@ pub(super) fn warn(root: &Field<'_>, policy: &Policy) {
     }
 }
 
-const SECTIONS: [(&str, LayerId); 10] = [
+const SECTIONS: [(&str, LayerId); 12] = [
     ("deny", LayerId::Catalog),
     ("scopes", LayerId::Identity),
     ("agents", LayerId::Identity),
     ("session", LayerId::Identity),
     ("egress", LayerId::Egress),
+    ("secrets", LayerId::Egress),
     ("recipients", LayerId::Recipients),
     ("arguments", LayerId::Recipients),
     ("undeclared_recipients", LayerId::Recipients),
+    ("when", LayerId::Catalog),
     ("ownership", LayerId::Ownership),
     ("ticket", LayerId::Tickets),
 ];
@@ -61,6 +63,8 @@ fn sections_of_layers_that_are_off(root: &Field<'_>, policy: &Policy) {
         ("undeclared_recipients", LayerId::Recipients),
         ("forward", LayerId::Egress),
         ("rendered", LayerId::Egress),
+        ("secrets", LayerId::Egress),
+        ("private", LayerId::Egress),
         ("injection", LayerId::Injection),
     ] {
         if let Some(field) = root.peek(key)
@@ -102,6 +106,8 @@ fn layers_without_rules(layers: &Field<'_>, policy: &Policy) {
             policy.egress.is_some()
                 || policy.forward.is_some()
                 || policy.rendered.is_some()
+                || policy.secrets.as_ref().is_some_and(|rule| rule.written)
+                || !policy.private.is_empty()
                 || any(|rule| !rule.egress.is_empty()),
             "add `egress: {allow: [...]}` for every tool, or `egress` to a rule",
         ),
@@ -139,8 +145,8 @@ fn layers_without_rules(layers: &Field<'_>, policy: &Policy) {
 }
 
 fn held<'r>(rule: &Field<'r>) -> Option<Field<'r>> {
-    rule.peek("otherwise")
-        .filter(|field| field.node().as_text() == Some("hold"))
+    let word = rule.peek("otherwise").or_else(|| rule.peek("else"));
+    word.filter(|field| field.node().as_text() == Some("hold"))
 }
 
 /// `site` is about URLs.
@@ -168,8 +174,9 @@ fn holds_without_tickets(root: &Field<'_>, policy: &Policy) {
         return;
     }
     let say = |field: &Field<'_>| {
+        let key = field.path().rsplit('.').next().unwrap_or_default();
         field.warn(
-            "`otherwise: hold` refuses like `deny`: the layer `tickets` is not enforced",
+            format!("`{key}: hold` refuses like `deny`: the layer `tickets` is not enforced"),
             "set `layers.tickets: enforce`, or write `deny`",
         );
     };
@@ -180,6 +187,21 @@ fn holds_without_tickets(root: &Field<'_>, policy: &Policy) {
         && let Some(field) = root.peek("egress").and_then(|egress| held(&egress))
     {
         say(&field);
+    }
+    if policy
+        .secrets
+        .as_ref()
+        .is_some_and(|rule| rule.otherwise == Otherwise::Hold)
+        && policy.modes.of(LayerId::Egress) == Mode::Enforce
+        && let Some(field) = root.peek("secrets").and_then(|secrets| held(&secrets))
+    {
+        say(&field);
+    }
+    if policy.modes.of(LayerId::Egress) == Mode::Enforce {
+        let private = root.peek("private").and_then(|private| private.list());
+        for field in private.unwrap_or_default().iter().filter_map(held) {
+            say(&field);
+        }
     }
     for rule in rules(root) {
         for (key, layer) in SECTIONS {
@@ -212,7 +234,7 @@ fn unused(root: &Field<'_>, policy: &Policy) {
     };
     let lookup_used = |name: &str| {
         let owners = rules().flat_map(|rule| rule.ownership.iter().map(|rule| &rule.owner));
-        let allowed = allow().flat_map(|allow| policy::lookups(allow));
+        let allowed = allow().flat_map(policy::lookups);
         owners.chain(allowed).any(|lookup| lookup.as_str() == name)
     };
     let say = |section, what, used: &dyn Fn(&str) -> bool| {

@@ -142,38 +142,34 @@ fn account(field: &Field<'_>) -> Option<String> {
 /// E.164.
 fn phone(field: &Field<'_>) -> Option<String> {
     let text = field.text()?;
-    match read_phone(text, None) {
-        Ok(Some(number)) => Some(number),
-        _ => {
-            field.error(
-                format!("`{text}` is not a phone number in international form"),
-                "write `+`, the calling code and the number, such as `+44 7700 900123`, in quotes",
-            );
-            None
-        }
+    let number = read_phone(text, None).ok().flatten();
+    if number.is_none() {
+        field.error(
+            format!("`{text}` is not a phone number in international form"),
+            "write `+`, the calling code and the number, such as `+44 7700 900123`, in quotes",
+        );
     }
+    number
 }
 
 /// As it stands; an integer by its digits.
 fn chat(field: &Field<'_>) -> Option<String> {
     if let Kind::Number(number) = &field.node().kind {
         // YAML reads no more than 64 bits exactly, and drops leading zeros.
-        match read_integer(&number.to_string()) {
-            Ok(id) if id == field.node().source() => return Some(id),
-            _ => {}
+        let id = read_integer(&number.to_string()).ok();
+        let exact = id.filter(|id| id == field.node().source());
+        if exact.is_none() {
+            field.error("this number is not an exact id", "write the id in quotes");
         }
-        field.error("this number is not an exact id", "write the id in quotes");
-        return None;
+        return exact;
     }
     let text = field.text()?;
-    match read_chat(text) {
-        Ok(Some(id)) => Some(id),
-        _ => {
-            field.error(
-                format!("`{text}` is not the id of a chat"),
-                "write the id as the service gives it, without white space around",
-            );
-            None
-        }
+    let id = read_chat(text).ok().flatten();
+    if id.is_none() {
+        field.error(
+            format!("`{text}` is not the id of a chat"),
+            "write the id as the service gives it, without white space around",
+        );
     }
+    id
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::HEXLOWER;
 
-use crate::policy::{InjectionPolicy, Modes, Policy, PolicyHash};
+use crate::policy::{InjectionPolicy, Modes, Policy, PolicyHash, SecretsRule};
 use crate::source::{self, Field, Fields, Problems, Reader, Tree};
 use crate::verdict::{LayerId, Mode};
 
@@ -109,6 +109,9 @@ fn policy(root: &Field<'_>, hash: PolicyHash) -> Option<Policy> {
         Some(field) => tools::rendered(&field, &names).map(Some),
         None => Some(None),
     };
+    let usual = Some(SecretsRule::usual());
+    let secrets = fields.optional_or("secrets", usual, tools::secrets);
+    let private = fields.optional_or("private", Vec::new(), tools::private);
     let provider_tools = fields.optional("provider_tools").map_or_else(
         || Some(Vec::new()),
         |field| provider_tools::provider_tools(&field),
@@ -128,6 +131,8 @@ fn policy(root: &Field<'_>, hash: PolicyHash) -> Option<Policy> {
         egress: egress?,
         forward: forward?,
         rendered: rendered?,
+        secrets: secrets?,
+        private: private?,
         provider_tools: provider_tools?,
         injection: injection?,
     };

@@ -74,7 +74,9 @@ impl Policy {
             let recipients = recipients.map(|rule| (&rule.id, &rule.allow[..]));
             let arguments = tool.arguments.iter();
             let arguments = arguments.map(|rule| (&rule.id, &rule.allow[..]));
-            egress.chain(recipients).chain(arguments)
+            let when = tool.when.iter();
+            let when = when.filter_map(|rule| Some((&rule.id, &rule.allow()?[..])));
+            egress.chain(recipients).chain(arguments).chain(when)
         });
         let all = self.egress.iter().map(|rule| (&rule.id, &rule.allow[..]));
         all.chain(tools)
@@ -82,7 +84,7 @@ impl Policy {
 
     /// Whether a rule asks where values come from.
     pub fn traces(&self) -> bool {
-        self.allows()
-            .any(|(_, allow)| origins(allow).next().is_some())
+        let asks = |(_, allow): (_, &[Allowed])| origins(allow).next().is_some();
+        !self.private.is_empty() || self.allows().any(asks)
     }
 }

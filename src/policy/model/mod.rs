@@ -7,6 +7,7 @@ mod injection;
 mod lookup;
 mod ownership;
 mod recipients;
+mod secrets;
 mod ticket;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -16,12 +17,13 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use allowed::{Allowed, ArgumentRule, Origin, lists, lookups, origins};
-pub use conditions::Condition;
+pub use conditions::{Claim, Condition, Hours, Limit, Per, PrincipalPart, Scalar, Test};
 pub use egress::{EgressRule, ForwardRule, Reach, RenderedRule};
 pub use injection::{InjectionPolicy, Thresholds};
 pub use lookup::{HttpLookup, Lookup, SqlLookup};
 pub use ownership::{Owners, OwnershipRule};
 pub use recipients::{Permit, Plus, RecipientKind, RecipientRule, Undeclared};
+pub use secrets::{PrivateRule, SecretsRule, ToolSecrets};
 pub use ticket::{Gate, TicketRule};
 
 use super::selector::Selector;
@@ -87,6 +89,10 @@ pub struct Policy {
     pub forward: Option<ForwardRule>,
     /// Where images and links of a model's text may lead; `None`: not checked.
     pub rendered: Option<RenderedRule>,
+    /// Secrets in what leaves; `None`: not looked for.
+    pub secrets: Option<SecretsRule>,
+    /// Values that tools give for a session only.
+    pub private: Vec<PrivateRule>,
     /// Tools that a model's provider may run; any that no entry covers is denied.
     pub provider_tools: Vec<ProviderToolRule>,
     /// The injection layer's thresholds.
@@ -107,6 +113,8 @@ impl Policy {
             egress: None,
             forward: None,
             rendered: None,
+            secrets: Some(SecretsRule::usual()),
+            private: Vec::new(),
             provider_tools: Vec::new(),
             injection: InjectionPolicy::never(),
         }
@@ -212,6 +220,8 @@ pub struct ToolRule {
     pub executes_at: Option<ExecutesAt>,
     /// URLs in arguments.
     pub egress: Vec<EgressRule>,
+    /// Secrets in arguments.
+    pub secrets: ToolSecrets,
     /// People and accounts in arguments.
     pub recipients: Vec<RecipientRule>,
     /// Other arguments, and where they must come from.
@@ -242,6 +252,7 @@ impl ToolRule {
             effect: Effect::Write,
             executes_at: None,
             egress: Vec::new(),
+            secrets: ToolSecrets::Usual,
             recipients: Vec::new(),
             arguments: Vec::new(),
             undeclared_recipients: None,

@@ -1,11 +1,13 @@
 //! The JSON Schema of a policy file, for editors. What it lets through is still read by `compile`, which knows more.
 
 mod allowed;
+mod conditions;
 mod egress;
 mod injection;
 mod lookups;
 mod ownership;
 mod recipients;
+mod secrets;
 mod ticket;
 
 use serde_json::{Value, json};
@@ -31,6 +33,8 @@ pub fn schema() -> Value {
             "egress": egress::rule(false),
             "forward": egress::forward(),
             "rendered": egress::rendered(),
+            "secrets": secrets::section(),
+            "private": secrets::private(),
             "provider_tools": provider_tools(),
             "tools": {"type": "array", "items": tool(), "description": "Rules; the first that matches a tool decides alone"},
             "injection": injection::section()
@@ -156,6 +160,7 @@ fn tool() -> Value {
                 "description": "Where a call takes effect: there its ticket is redeemed"
             },
             "egress": rules(&egress::rule(true), "URLs in arguments"),
+            "secrets": secrets::tool(),
             "recipients": rules(&recipients::rule(), "People and accounts in arguments"),
             "arguments": rules(&allowed::arguments(), "Other arguments, and where they must come from"),
             "undeclared_recipients": recipients::undeclared(),
@@ -163,6 +168,7 @@ fn tool() -> Value {
             "scopes": words("Scopes that the caller must have, all of them"),
             "agents": words("Agents that may use the tool"),
             "session": {"const": "own", "description": "The call must come in the session that the caller's token names"},
+            "when": rules(&conditions::rule(), "What must hold for the call to pass"),
             "ticket": ticket::rule()
         }),
     )

@@ -52,19 +52,12 @@ fn finding(reason: Reason) -> Finding {
 }
 
 fn decision(verdicts: impl IntoIterator<Item = Verdict>) -> Decision {
-    Decision {
-        policy: PolicyHash("p".into()),
-        rulings: verdicts
-            .into_iter()
-            .map(|verdict| Ruling {
-                place: Place::default(),
-                verdict,
-                opinions: Vec::new(),
-            })
-            .collect(),
-        claims: Vec::new(),
-        receipts: Vec::new(),
-    }
+    let rulings = verdicts.into_iter().map(|verdict| Ruling {
+        place: Place::default(),
+        verdict,
+        opinions: Vec::new(),
+    });
+    Decision::new(PolicyHash("p".into()), rulings.collect())
 }
 
 struct Stored(TicketId, Bytes);

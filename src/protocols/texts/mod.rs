@@ -225,17 +225,14 @@ impl<'d> Texts<'d> {
             let bytes = Bytes::copy_from_slice(text.as_bytes());
             Document::read(bytes, BODY_DEPTH).ok()
         });
-        match &written {
-            Some(document) => {
-                let mut inner = Vec::new();
-                values(document.root(), &mut inner);
-                asked.extend(inner.into_iter().map(|text| Cow::Owned(text.to_owned())));
-            }
-            None => {
-                let mut inner = Vec::new();
-                values(input, &mut inner);
-                asked.extend(inner.into_iter().map(Cow::Borrowed));
-            }
+        if let Some(document) = &written {
+            let mut inner = Vec::new();
+            values(document.root(), &mut inner);
+            asked.extend(inner.into_iter().map(|text| Cow::Owned(text.to_owned())));
+        } else {
+            let mut inner = Vec::new();
+            values(input, &mut inner);
+            asked.extend(inner.into_iter().map(Cow::Borrowed));
         }
         let said = asked.into_iter().map(|text| {
             let id = Arc::clone(&id);

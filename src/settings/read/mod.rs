@@ -7,6 +7,7 @@ mod openapi;
 mod people;
 mod placed;
 mod principals;
+mod registered;
 mod routes;
 mod secrets;
 mod stores;
@@ -167,6 +168,8 @@ impl Reading<'_> {
             .required("principal")
             .and_then(|field| principals::principals(&field, root, &self.secrets, &self.folder));
         let session = people::session(&mut fields, principals.as_mut());
+        let registered =
+            fields.optional_or("registered_secrets", Vec::new(), registered::registered);
         let secrets = fields.optional_or("secrets", Vec::new(), |field| {
             placed::placed(field, root, &self.secrets)
         });
@@ -182,6 +185,7 @@ impl Reading<'_> {
             approvers: approvers?,
             principals: principals?,
             secrets: secrets?,
+            registered: registered?,
             session: session?,
             limits: limits?,
             timeouts: timeouts?,

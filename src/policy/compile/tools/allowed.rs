@@ -95,7 +95,7 @@ fn several<T>(
     read.into_iter().collect()
 }
 
-fn field_path(field: &Field<'_>) -> Option<FieldPath> {
+pub(super) fn field_path(field: &Field<'_>) -> Option<FieldPath> {
     match FieldPath::parse(field.text()?) {
         Ok(path) => Some(path),
         Err(fault) => {

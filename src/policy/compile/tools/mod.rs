@@ -1,10 +1,12 @@
 //! Rules for tools.
 
 mod allowed;
+mod conditions;
 mod egress;
 mod identity;
 mod ownership;
 mod recipients;
+mod secrets;
 mod ticket;
 
 use std::collections::HashMap;
@@ -12,10 +14,11 @@ use std::collections::HashMap;
 pub(super) use egress::{egress_for_all, forward, rendered};
 pub(super) use ownership::parameter;
 pub(super) use recipients::undeclared;
+pub(super) use secrets::{private, secrets};
 
 use super::matcher::{Order, matcher};
 use crate::names::{ListName, LookupName, RouteName, RuleId};
-use crate::policy::{Effect, ExecutesAt, List, Lookup, Otherwise, Selector, ToolRule};
+use crate::policy::{Effect, ExecutesAt, List, Lookup, Otherwise, Selector, ToolRule, ToolSecrets};
 use crate::source::{Field, Fields, did_you_mean};
 
 /// What rules may refer to; `None` where it is broken, which is not its user's fault.
@@ -117,6 +120,7 @@ fn tool_rule(field: &Field<'_>, names: &Names<'_>, order: &mut Order) -> Option<
         None => Some(None),
     };
     let egress = section(&mut fields, "egress", |rule| egress::egress(rule, names));
+    let secrets = fields.optional_or("secrets", ToolSecrets::Usual, secrets::tool_secrets);
     let recipients = section(&mut fields, "recipients", |rule| {
         recipients::recipients(rule, names)
     });
@@ -133,6 +137,9 @@ fn tool_rule(field: &Field<'_>, names: &Names<'_>, order: &mut Order) -> Option<
     let scopes = identity::words(&mut fields, "scopes", "refund:create");
     let agents = identity::words(&mut fields, "agents", "support-desk");
     let own_session = identity::own_session(&mut fields);
+    let when = section(&mut fields, "when", |rule| {
+        conditions::condition(rule, names)
+    });
     let ticket = match fields.optional("ticket") {
         Some(field) => ticket::ticket(&field).map(Some),
         None => Some(None),
@@ -144,6 +151,7 @@ fn tool_rule(field: &Field<'_>, names: &Names<'_>, order: &mut Order) -> Option<
         effect: effect?,
         executes_at: executes_at?,
         egress: egress?,
+        secrets: secrets?,
         recipients: recipients?,
         arguments: arguments?,
         undeclared_recipients: undeclared?,
@@ -151,7 +159,7 @@ fn tool_rule(field: &Field<'_>, names: &Names<'_>, order: &mut Order) -> Option<
         scopes: scopes?,
         agents: agents?,
         own_session: own_session?,
-        when: Vec::new(),
+        when: when?,
         ticket: ticket?,
     })
 }
@@ -169,6 +177,7 @@ fn deny_alone(rule: &Field<'_>, field: &Field<'_>) -> Option<bool> {
         "effect",
         "executes_at",
         "egress",
+        "secrets",
         "recipients",
         "arguments",
         "undeclared_recipients",
@@ -176,6 +185,7 @@ fn deny_alone(rule: &Field<'_>, field: &Field<'_>) -> Option<bool> {
         "scopes",
         "agents",
         "session",
+        "when",
         "ticket",
     ];
     for (key, _) in rule.entries().unwrap_or_default() {

@@ -33,7 +33,7 @@ pub(super) fn recipients(field: &Field<'_>, names: &Names<'_>) -> Option<Recipie
         allow: allow?,
         otherwise: otherwise?,
         plus: plus?,
-        region: region?,
+        region: region.ok()?,
         headers: headers?,
         permits: permits?,
     };
@@ -91,12 +91,13 @@ fn plus(fields: &mut Fields<'_>, kind: Option<RecipientKind>) -> Option<Plus> {
     }
 }
 
-fn region(fields: &mut Fields<'_>, kind: Option<RecipientKind>) -> Option<Option<Region>> {
+/// `Err` where it is wrong.
+fn region(fields: &mut Fields<'_>, kind: Option<RecipientKind>) -> Result<Option<Region>, ()> {
     let fits = |kind| kind == RecipientKind::Phone;
-    let Some(field) = fitting(fields, "region", fits, kind).ok()? else {
-        return Some(None);
+    let Some(field) = fitting(fields, "region", fits, kind)? else {
+        return Ok(None);
     };
-    let code = field.text()?;
+    let code = field.text().ok_or(())?;
     let region = Region::named(code);
     if region.is_none() {
         let upper = code.to_ascii_uppercase();
@@ -109,7 +110,7 @@ fn region(fields: &mut Fields<'_>, kind: Option<RecipientKind>) -> Option<Option
             help,
         );
     }
-    region.map(Some)
+    region.map(Some).ok_or(())
 }
 
 fn headers(fields: &mut Fields<'_>, kind: Option<RecipientKind>) -> Option<Vec<Selector>> {
