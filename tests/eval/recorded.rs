@@ -229,8 +229,11 @@ fn worlds() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("policies/worlds")
 }
 
-/// Every fourth run or so, always the same ones.
+/// Every benign run, since they are few, and of the others about every eighth, always the same ones.
 fn sampled(run: &Run) -> bool {
+    if run.benign() {
+        return true;
+    }
     let run = &run.trajectory;
     let text = format!(
         "{}|{}|{:?}",
@@ -239,7 +242,7 @@ fn sampled(run: &Run) -> bool {
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
-    (hash >> 32) % 4 == 0
+    (hash >> 32).is_multiple_of(8)
 }
 
 /// Nearly every attack call is stopped, and far less good work than the naive rule refuses.
