@@ -12,7 +12,7 @@ use holdpoint::source::{self, Problems, Severity};
 use holdpoint::verdict::{LayerId, Mode};
 use proptest::prelude::*;
 use regex::Regex;
-use support::{check, refused, shipped, with};
+use support::{check, everything, names_of_tools, refused, shipped, with, words, yaml};
 
 /// A policy without problems and without warnings.
 const BASE: &str = r#"version: 1
@@ -423,7 +423,7 @@ fn policies_of_worlds_name_nothing_of_them() {
         .filter(|word| word.len() > 3 && !api.contains(word))
         .collect();
     assert!(people.len() > 30, "{people:?}");
-    for path in support::yaml(&Path::new(env!("CARGO_MANIFEST_DIR")).join("policies/worlds")) {
+    for path in yaml(&Path::new(env!("CARGO_MANIFEST_DIR")).join("policies/worlds")) {
         let text = std::fs::read_to_string(&path).unwrap().to_lowercase();
         let name = path.display();
         for literal in &literals {
@@ -434,46 +434,6 @@ fn policies_of_worlds_name_nothing_of_them() {
         let of_worlds: Vec<_> = said.intersection(&people).collect();
         assert_eq!(of_worlds, [] as [&String; 0], "{name}");
     }
-}
-
-/// Names of tools and of their parameters: the words of an API, which a policy must speak.
-fn names_of_tools(tools: &serde_json::Value) -> String {
-    let suites = tools.as_object().unwrap().values();
-    let all = suites.flat_map(|tools| tools.as_array().unwrap());
-    let names = all.map(|tool| {
-        let parameters = tool["parameters"]["properties"].as_object();
-        let keys = parameters.into_iter().flat_map(|all| all.keys().cloned());
-        let keys: Vec<_> = keys.collect();
-        format!("{} {}", tool["name"].as_str().unwrap(), keys.join(" "))
-    });
-    names.collect::<Vec<_>>().join("\n")
-}
-
-/// Every file of a folder, in one text.
-fn everything(folder: &Path) -> String {
-    let mut all = String::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            all += &everything(&path);
-        } else if path
-            .extension()
-            .is_some_and(|ext| ext == "yaml" || ext == "json")
-            && !path.ends_with("tools.json")
-        {
-            all += &std::fs::read_to_string(&path).unwrap();
-        }
-        all.push('\n');
-    }
-    all
-}
-
-fn words(text: &str) -> BTreeSet<String> {
-    let words = text.split(|c: char| !c.is_alphanumeric());
-    words
-        .filter(|word| !word.is_empty())
-        .map(str::to_lowercase)
-        .collect()
 }
 
 proptest! {
@@ -531,5 +491,45 @@ mod support {
         files.retain(|path| path.extension().is_some_and(|ext| ext == "yaml"));
         files.sort();
         files
+    }
+
+    /// Names of tools and of their parameters: the words of an API, which a policy must speak.
+    pub fn names_of_tools(tools: &serde_json::Value) -> String {
+        let suites = tools.as_object().unwrap().values();
+        let all = suites.flat_map(|tools| tools.as_array().unwrap());
+        let names = all.map(|tool| {
+            let parameters = tool["parameters"]["properties"].as_object();
+            let keys = parameters.into_iter().flat_map(|all| all.keys().cloned());
+            let keys: Vec<_> = keys.collect();
+            format!("{} {}", tool["name"].as_str().unwrap(), keys.join(" "))
+        });
+        names.collect::<Vec<_>>().join("\n")
+    }
+
+    /// Every file of a folder, in one text.
+    pub fn everything(folder: &Path) -> String {
+        let mut all = String::new();
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                all += &everything(&path);
+            } else if path
+                .extension()
+                .is_some_and(|ext| ext == "yaml" || ext == "json")
+                && !path.ends_with("tools.json")
+            {
+                all += &std::fs::read_to_string(&path).unwrap();
+            }
+            all.push('\n');
+        }
+        all
+    }
+
+    pub fn words(text: &str) -> BTreeSet<String> {
+        let words = text.split(|c: char| !c.is_alphanumeric());
+        words
+            .filter(|word| !word.is_empty())
+            .map(str::to_lowercase)
+            .collect()
     }
 }
