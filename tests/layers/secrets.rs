@@ -256,7 +256,7 @@ async fn header_fields_that_leave_with_a_call_are_read_too() {
 
 #[tokio::test]
 async fn a_session_sends_no_more_to_a_host_than_its_budget() {
-    let rest = "lists: {ours: {hosts: [a.example, b.example]}}\ntools:\n  - tool: post\n    egress: [{at: /url, allow: [ours], budget: {bytes: 300B, window: 1h}}]\n  - tool: tell\n    egress: [{at: /url, allow: [ours], budget: {entropy: 100B}}]\n";
+    let rest = "lists: {ours: {hosts: [a.example, b.example]}}\ntools:\n  - tool: post\n    egress: [{at: /url, allow: [ours], budget: {bytes: 340B, window: 1h}}]\n  - tool: tell\n    egress: [{at: /url, allow: [ours], budget: {entropy: 100B}}]\n";
     let guard = guard(compiled(rest), LayerId::Egress, Stores::default()).unwrap();
     let say = async |tool: &str, host: &str, text: &str| {
         let args = format!(r#"{{"url": "https://{host}/", "text": "{text}"}}"#);
