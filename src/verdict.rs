@@ -109,6 +109,8 @@ pub enum Reason {
     SecretDetected,
     /// A value that is private for the session stands in what leaves.
     PrivateValue,
+    /// More was sent to a host than the budget of the session allows.
+    BudgetExceeded,
     /// A name leads to an address that the policy does not allow, such as a private one.
     AddressNotAllowed,
     /// A tunnel does not begin with TLS for the name that it was asked for.
@@ -162,7 +164,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::ToolDenied,
         Self::ProviderToolUnlisted,
         Self::InjectionDetected,
@@ -170,6 +172,7 @@ impl Reason {
         Self::UrlUnreadable,
         Self::SecretDetected,
         Self::PrivateValue,
+        Self::BudgetExceeded,
         Self::AddressNotAllowed,
         Self::TunnelRefused,
         Self::RecipientNotAllowed,
@@ -206,6 +209,7 @@ impl Reason {
             Self::UrlUnreadable => "url_unreadable",
             Self::SecretDetected => "secret_detected",
             Self::PrivateValue => "private_value",
+            Self::BudgetExceeded => "budget_exceeded",
             Self::AddressNotAllowed => "address_not_allowed",
             Self::TunnelRefused => "tunnel_refused",
             Self::RecipientNotAllowed => "recipient_not_allowed",
@@ -262,6 +266,9 @@ impl Reason {
             }
             Self::TunnelRefused => {
                 "A tunnel must begin with TLS that names the host it was asked for. Use TLS with that server name."
+            }
+            Self::BudgetExceeded => {
+                "This session has sent as much to this host as the policy allows for now. Send less, or later."
             }
             Self::RecipientNotAllowed => {
                 "A recipient, or a way of sharing, is not on the allowlist. Retrying does not help; an operator can allow it in the policy."

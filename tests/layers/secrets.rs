@@ -253,3 +253,34 @@ async fn header_fields_that_leave_with_a_call_are_read_too() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_session_sends_no_more_to_a_host_than_its_budget() {
+    let rest = "lists: {ours: {hosts: [a.example, b.example]}}\ntools:\n  - tool: post\n    egress: [{at: /url, allow: [ours], budget: {bytes: 340B, window: 1h}}]\n  - tool: tell\n    egress: [{at: /url, allow: [ours], budget: {entropy: 100B}}]\n";
+    let guard = guard(compiled(rest), LayerId::Egress, Stores::default()).unwrap();
+    let say = async |tool: &str, host: &str, text: &str| {
+        let args = format!(r#"{{"url": "https://{host}/", "text": "{text}"}}"#);
+        outcome(&call_verdict(&guard, tool, &args, "ann").await.0)
+    };
+    let text = "a".repeat(100);
+    assert_eq!(say("post", "a.example", &text).await, "allow");
+    assert_eq!(say("post", "a.example", &text).await, "allow");
+    assert_eq!(
+        say("post", "a.example", &text).await,
+        "deny budget_exceeded"
+    );
+    assert_eq!(say("post", "a.example", "").await, "allow");
+    assert_eq!(say("post", "b.example", &text).await, "allow");
+    // What repeats itself tells little.
+    assert_eq!(say("tell", "a.example", &"a".repeat(120)).await, "allow");
+    let many = "q8Zr1Lk0PwXv5Tn2".repeat(8);
+    assert_eq!(
+        say("tell", "a.example", &many).await,
+        "deny budget_exceeded"
+    );
+    let (args, other) = (r#"{"url": "https://a.example/", "text": ""}"#, "bob");
+    assert_eq!(
+        outcome(&call_verdict(&guard, "post", args, other).await.0),
+        "allow"
+    );
+}

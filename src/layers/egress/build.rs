@@ -10,7 +10,7 @@ use crate::item::EgressTarget;
 use crate::layers::support::list;
 use crate::layers::vouch::Vouchers;
 use crate::names::{ListName, RuleId};
-use crate::policy::{EgressRule, List, Policy, Reach, Selector, lists};
+use crate::policy::{Budget, EgressRule, List, Otherwise, Policy, Reach, Selector, lists};
 use crate::source::{Problem, Problems};
 use crate::store::Stores;
 use crate::verdict::LayerId;
@@ -22,6 +22,9 @@ pub(super) struct Ready {
     pub(super) reading: Reading,
     pub(super) matcher: Rule,
     pub(super) vouchers: Vouchers,
+    /// How much a session may send to one host, and what otherwise.
+    pub(super) budget: Option<Budget>,
+    pub(super) otherwise: Otherwise,
     /// Something besides lists may vouch.
     pub(super) asks: bool,
 }
@@ -47,6 +50,8 @@ impl Ready {
             reading: rule.reading,
             matcher: of_lists(&rule.reach, named),
             vouchers,
+            budget: rule.budget.clone(),
+            otherwise: rule.otherwise,
             asks: lists(&rule.allow).count() < rule.allow.len(),
         }
     }

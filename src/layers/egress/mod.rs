@@ -9,6 +9,7 @@
 //! private or has another scheme is denied, also where a rule would otherwise hold, whatever else vouches for it.
 
 mod args;
+mod budget;
 mod build;
 mod code;
 mod deny;
@@ -55,11 +56,13 @@ use secrets::Secrets;
 pub use secrets::{Class, Register, Registered, Scanner, Unregistered};
 pub use target::{Host, SCHEMES, Target, Url, read, read_authority, read_domain};
 
+use self::budget::Budgets;
 use self::build::Ready;
 use super::support::{ByRule, Objections, finding};
 use super::vouch::{Unlisted, ValueKind};
 use super::{Context, Layer, LayerDef};
 use crate::item::{EgressTarget, Item, Leg, Located, ModelText, RouteKind, ToolCall};
+use crate::ledger::Entry as Charge;
 use crate::names::RuleId;
 use crate::policy::{Otherwise, Policy};
 use crate::source::Problems;
@@ -82,6 +85,7 @@ struct Egress {
     forward: Option<ForwardMatcher>,
     rendered: Option<(RuleId, Rendered)>,
     secrets: Secrets,
+    budgets: Budgets,
 }
 
 impl Egress {
@@ -106,6 +110,7 @@ impl Egress {
                 forward,
                 rendered,
                 secrets,
+                budgets: Budgets::new(stores),
             })
         } else {
             Err(Problems(problems))
@@ -122,8 +127,13 @@ impl Egress {
         own.map(Vec::as_slice)
     }
 
+    /// Whether names of an MCP server's own resources are no URLs.
+    fn names(&self, context: &Context<'_>) -> bool {
+        self.own(context).is_none() && context.exchange.kind == RouteKind::Mcp
+    }
+
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<Verdict, Undecided> {
-        let names = self.own(context).is_none() && context.exchange.kind == RouteKind::Mcp;
+        let names = self.names(context);
         let mut objections = Objections::default();
         for ready in self.rules(context) {
             let unlisted = ready.read(call, names, &mut objections);
@@ -131,6 +141,8 @@ impl Egress {
                 break;
             }
             ready.ask(unlisted, context, &mut objections).await?;
+            let about = (names, context);
+            self.budgets.ask(ready, call, about, &mut objections)?;
         }
         if !objections.is_denied() {
             self.secrets.call(call, context, &mut objections);
@@ -196,33 +208,38 @@ impl Ready {
     ) -> Vec<(Unlisted, Denied)> {
         let mut unlisted = Vec::new();
         let mut known = HashSet::new();
+        self.each_url(call, names, &mut |at, found| {
+            if objections.is_denied() {
+                return;
+            }
+            let Err(denied) = args::judged(&self.matcher, &found) else {
+                return;
+            };
+            let asked = found.url.ok().filter(|_| denied.code.is_unlisted());
+            let Some(url) = asked.and_then(|url| self.askable(&url, found.bare)) else {
+                let denied = self.objection(at, denied);
+                return objections.add(Otherwise::Deny, denied);
+            };
+            let key = url.to_string();
+            if known.insert(key.clone()) {
+                let value = Unlisted {
+                    at: at.to_owned(),
+                    kind: ValueKind::Url,
+                    key,
+                };
+                unlisted.push((value, denied));
+            }
+            if unlisted.len() > MOST_UNLISTED {
+                objections.add(Otherwise::Deny, self.objection(at, denied));
+            }
+        });
+        unlisted
+    }
+
+    /// Every URL that the rule reads in a call.
+    fn each_url(&self, call: &ToolCall, names: bool, mut tell: &mut dyn FnMut(&str, Found)) {
         for selector in &self.at {
             selector.each_below(&call.args.value, |at, value| {
-                if objections.is_denied() {
-                    return;
-                }
-                let mut tell = |at: &str, found: Found| {
-                    let Err(denied) = args::judged(&self.matcher, &found) else {
-                        return;
-                    };
-                    let asked = found.url.ok().filter(|_| denied.code.is_unlisted());
-                    let Some(url) = asked.and_then(|url| self.askable(&url, found.bare)) else {
-                        let denied = self.objection(at, denied);
-                        return objections.add(Otherwise::Deny, denied);
-                    };
-                    let key = url.to_string();
-                    if known.insert(key.clone()) {
-                        let value = Unlisted {
-                            at: at.to_owned(),
-                            kind: ValueKind::Url,
-                            key,
-                        };
-                        unlisted.push((value, denied));
-                    }
-                    if unlisted.len() > MOST_UNLISTED {
-                        objections.add(Otherwise::Deny, self.objection(at, denied));
-                    }
-                };
                 let name = names && resource::is_at(call.tool.as_str(), &at.pointer);
                 let inside = value.as_str().filter(|_| name).and_then(resource::inside);
                 match inside {
@@ -231,7 +248,6 @@ impl Ready {
                 }
             });
         }
-        unlisted
     }
 
     /// The form in which something else may vouch for an unlisted URL: only public names, by a secure or a listed scheme.
@@ -321,5 +337,21 @@ impl Layer for Egress {
                 _ => Verdict::Allow,
             })
         })
+    }
+
+    fn charges(
+        &self,
+        item: &Located,
+        context: &Context<'_>,
+    ) -> Result<Vec<(Charge, Otherwise)>, Undecided> {
+        let Item::ToolCall(call) = &item.item else {
+            return Ok(Vec::new());
+        };
+        let names = self.names(context);
+        let mut all = Vec::new();
+        for ready in self.rules(context) {
+            all.extend(budget::charges(ready, call, names, context)?);
+        }
+        Ok(all)
     }
 }

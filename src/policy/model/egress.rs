@@ -1,5 +1,7 @@
 //! Where URLs, tunnels and rendered links may lead.
 
+use std::time::Duration;
+
 use super::{Allowed, Otherwise, Selector};
 use crate::layers::egress::Reading;
 use crate::names::{ListName, RuleId};
@@ -48,8 +50,21 @@ pub struct EgressRule {
     pub allow: Vec<Allowed>,
     /// How these hosts may be reached.
     pub reach: Reach,
+    /// How much a session may send to one host; `None`: any amount.
+    pub budget: Option<Budget>,
     /// What otherwise.
     pub otherwise: Otherwise,
+}
+
+/// How much a session may send to one host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Bytes of arguments.
+    pub bytes: Option<u64>,
+    /// Bytes that the arguments tell, estimated from how often each byte stands in them.
+    pub entropy: Option<u64>,
+    /// How long a call counts; `None`: as long as the session is remembered.
+    pub window: Option<Duration>,
 }
 
 impl EgressRule {
@@ -61,6 +76,7 @@ impl EgressRule {
             reading: Reading::default(),
             allow,
             reach: Reach::default(),
+            budget: None,
             otherwise: Otherwise::Deny,
         }
     }

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use allowed::{Allowed, ArgumentRule, Origin, lists, lookups, origins};
 pub use conditions::{Claim, Condition, Hours, Limit, Per, PrincipalPart, Scalar, Test};
-pub use egress::{EgressRule, ForwardRule, Reach, RenderedRule};
+pub use egress::{Budget, EgressRule, ForwardRule, Reach, RenderedRule};
 pub use injection::{InjectionPolicy, Thresholds};
 pub use lookup::{HttpLookup, Lookup, SqlLookup};
 pub use ownership::{Owners, OwnershipRule};

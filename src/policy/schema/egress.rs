@@ -17,6 +17,19 @@ pub(super) fn rule(with_at: bool) -> Value {
             "description": "by_key (default): a text is searched, and is a URL under a key such as `url`; within: always searched; whole: each text is one URL"
         }),
     );
+    let size = |what: &str| json!({"type": "string", "pattern": "^[0-9]+ ?(B|KiB|MiB|GiB)$", "description": format!("Most {what} to one host")});
+    let budget = object(
+        &[],
+        &json!({
+            "bytes": size("bytes"),
+            "entropy": size("bytes that arguments tell"),
+            "window": {"type": "string", "minLength": 1, "description": "How long a call counts; as long as the session (default)"}
+        }),
+    );
+    properties.insert(
+        "budget".to_owned(),
+        described(budget, "How much a session may send to one host"),
+    );
     properties.insert("otherwise".to_owned(), otherwise());
     if with_at {
         properties.insert("at".to_owned(), at());

@@ -27,6 +27,7 @@ pub use kind::{Class, Kind};
 pub use private::PrivateValues;
 pub use registered::{LONGEST, Register, Registered, SHORTEST, Unregistered};
 use serde_json::Value;
+pub(super) use text::entropy;
 
 use self::formed::{FORMED, FORMED_LOWER};
 use self::marked::MARKED;

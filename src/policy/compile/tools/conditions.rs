@@ -416,7 +416,7 @@ fn limit(field: &Field<'_>, sums: bool) -> Option<Claim> {
     }))
 }
 
-fn window(field: &Field<'_>) -> Option<Duration> {
+pub(super) fn window(field: &Field<'_>) -> Option<Duration> {
     let window = field.duration()?;
     if window < Duration::from_secs(1) || window > LONGEST {
         field.error(

@@ -4,7 +4,7 @@ use super::allowed::allowed;
 use super::{Names, all, id, otherwise, selectors};
 use crate::layers::egress::{HOSTLESS, Reading, SCHEMES};
 use crate::names::ListName;
-use crate::policy::{EgressRule, ForwardRule, List, Reach, RenderedRule, Selector};
+use crate::policy::{Budget, EgressRule, ForwardRule, List, Reach, RenderedRule, Selector};
 use crate::source::{Field, Fields, did_you_mean};
 
 pub(super) fn egress(field: &Field<'_>, names: &Names<'_>) -> Option<EgressRule> {
@@ -39,6 +39,10 @@ fn egress_rest(
         None => Some(Reading::default()),
     };
     let reach = reach(fields, &SCHEMES);
+    let budget = match fields.optional("budget") {
+        Some(field) => budget(&field).map(Some),
+        None => Some(None),
+    };
     let otherwise = otherwise(fields);
     Some(EgressRule {
         id: id(fields.field()),
@@ -46,8 +50,38 @@ fn egress_rest(
         reading: reading?,
         allow: allow?,
         reach: reach?,
+        budget: budget?,
         otherwise: otherwise?,
     })
+}
+
+fn budget(field: &Field<'_>) -> Option<Budget> {
+    let mut fields = field.map()?;
+    let mut most = |key| match fields.optional(key) {
+        Some(field) => field
+            .size()
+            .and_then(|size| u64::try_from(size).ok())
+            .map(Some),
+        None => Some(None),
+    };
+    let (bytes, entropy) = (most("bytes"), most("entropy"));
+    let window = match fields.optional("window") {
+        Some(field) => super::conditions::window(&field).map(Some),
+        None => Some(None),
+    };
+    let budget = Budget {
+        bytes: bytes?,
+        entropy: entropy?,
+        window: window?,
+    };
+    if budget.bytes.is_none() && budget.entropy.is_none() {
+        field.error(
+            "this budget limits nothing",
+            "write `bytes: 1MiB`, `entropy: 64KiB`, or both",
+        );
+        return None;
+    }
+    Some(budget)
 }
 
 /// `forward`.
