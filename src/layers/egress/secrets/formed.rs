@@ -278,7 +278,7 @@ fn kube(all: &str, _: usize, end: usize) -> Option<(Kind, usize)> {
 static NETRC: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let gap = r"(?:\s|\\n|\\t)+";
     Regex::new(&format!(
-        r"^machine{gap}\S+{gap}login{gap}\S+{gap}password{gap}([^\s\\]+)"
+        r"^machine{gap}(?:localhost|[\w-]+\.[\w.-]+){gap}login{gap}\S+{gap}password{gap}([^\s\\]+)"
     ))
     .ok()
 });

@@ -67,7 +67,7 @@ fn code(after: &str) -> Option<char> {
 }
 
 fn is_base64(b: u8) -> bool {
-    b.is_ascii_alphanumeric() || b"+/-_=".contains(&b)
+    b.is_ascii_alphanumeric() || b"+/-_".contains(&b)
 }
 
 /// Runs of base64 or hexadecimal digits that decode to text.

@@ -303,6 +303,8 @@ fn credential_files_are_told_by_where_they_lie() {
         "/proc/self/environ",
         "/root/.env",
         "/run/secrets/db-password",
+        "/etc/ssl/private/server.key",
+        "~/.gnupg/secring.gpg",
     ] {
         assert_eq!(
             scanner.text(path, None),
@@ -313,7 +315,9 @@ fn credential_files_are_told_by_where_they_lie() {
     for path in [
         "tests/fixtures/.aws/credentials",
         "/repo/.npmrc",
-        "~/.ssh/id_ed25519.pub.txt/x",
+        "~/.ssh/id_ed25519.pub",
+        "/etc/passwd",
+        "C:\\Users\\ann\\.ssh\\id_rsa.pub",
         "/etc/hosts",
         "~/.environment/readme",
         "docs about /etc/shadows",

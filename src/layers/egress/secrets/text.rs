@@ -1,7 +1,5 @@
 //! Small readers over text: runs of characters, word boundaries, and whether a token is random or stands for one.
 
-use std::ops::Range;
-
 /// Bytes that tokens are made of.
 pub(super) type Is = fn(u8) -> bool;
 
@@ -55,12 +53,6 @@ pub(super) fn before(text: &str, at: usize) -> Option<u8> {
 /// Whether a token may begin at `at`: no letter or digit stands before it.
 pub(super) fn begins(text: &str, at: usize) -> bool {
     before(text, at).is_none_or(|b| !b.is_ascii_alphanumeric())
-}
-
-/// Whether a token may end at `at`.
-pub(super) fn ends(text: &str, at: usize) -> bool {
-    let next = text.as_bytes().get(at);
-    next.is_none_or(|b| !b.is_ascii_alphanumeric())
 }
 
 /// Skips blanks, quotes and the signs of an assignment, at most `most` bytes, and says where the value begins.
@@ -142,9 +134,4 @@ pub(super) fn entropy(bytes: &[u8]) -> f64 {
         .sum();
     // Of one kind of byte the sum is a negative zero.
     bits.max(0.0)
-}
-
-/// The whole of a match and of what follows it.
-pub(super) fn span(at: &Range<usize>, length: usize) -> Range<usize> {
-    at.start..at.end + length
 }
