@@ -40,5 +40,5 @@ pub(super) fn files(text: &str, tell: &mut dyn FnMut(Range<usize>)) {
 }
 
 fn is_path(c: char) -> bool {
-    c.is_alphanumeric() || "./_-~$".contains(c)
+    c.is_alphanumeric() || "./_-~$:".contains(c)
 }
