@@ -113,7 +113,7 @@ fn text(report: &Report) -> String {
          Strictness:\n",
     );
     for strictness in Strictness::ALL {
-        let _ = write!(out, "  {:8} {}\n", strictness.as_str(), strictness.about());
+        let _ = writeln!(out, "  {:8} {}", strictness.as_str(), strictness.about());
     }
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
@@ -156,7 +156,7 @@ fn text(report: &Report) -> String {
             table.add_row(row);
         }
     }
-    let _ = write!(out, "\n{table}\n");
+    let _ = writeln!(out, "\n{table}");
     for suite in &report.suites {
         let shipped = suite
             .points
@@ -173,14 +173,14 @@ fn text(report: &Report) -> String {
 fn losses(suite: &str, rates: &Rates) -> String {
     let mut out = String::new();
     for stopped in &rates.refused_work {
-        let _ = write!(
+        let _ = writeln!(
             out,
-            "{suite}: {} call(s) of good work stopped: {} {} ({}, {})\n",
+            "{suite}: {} call(s) of good work stopped: {} {} ({}, {})",
             stopped.calls, stopped.tool, stopped.argument, stopped.layer, stopped.reason
         );
     }
     for (tool, calls) in &rates.attack_calls_let_through {
-        let _ = write!(out, "{suite}: {calls} attack call(s) let through: {tool}\n");
+        let _ = writeln!(out, "{suite}: {calls} attack call(s) let through: {tool}");
     }
     out
 }
