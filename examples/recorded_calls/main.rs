@@ -8,6 +8,7 @@
 //! `PATH` is a recording (`.jsonl`, `.jsonl.gz`: what `holdpoint eval import agentdojo` reads) or a folder of them; records
 //! name their suite, and `DIR` (by default `policies/worlds`) has its policy, `SUITE.yaml`. See `docs/provenance.md`.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
@@ -112,7 +113,7 @@ fn text(report: &Report) -> String {
          Strictness:\n",
     );
     for strictness in Strictness::ALL {
-        out += &format!("  {:8} {}\n", strictness.as_str(), strictness.about());
+        let _ = writeln!(out, "  {:8} {}", strictness.as_str(), strictness.about());
     }
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
@@ -155,7 +156,7 @@ fn text(report: &Report) -> String {
             table.add_row(row);
         }
     }
-    out += &format!("\n{table}\n");
+    let _ = writeln!(out, "\n{table}");
     for suite in &report.suites {
         let shipped = suite
             .points
@@ -172,13 +173,14 @@ fn text(report: &Report) -> String {
 fn losses(suite: &str, rates: &Rates) -> String {
     let mut out = String::new();
     for stopped in &rates.refused_work {
-        out += &format!(
-            "{suite}: {} call(s) of good work stopped: {} {} ({}, {})\n",
+        let _ = writeln!(
+            out,
+            "{suite}: {} call(s) of good work stopped: {} {} ({}, {})",
             stopped.calls, stopped.tool, stopped.argument, stopped.layer, stopped.reason
         );
     }
     for (tool, calls) in &rates.attack_calls_let_through {
-        out += &format!("{suite}: {calls} attack call(s) let through: {tool}\n");
+        let _ = writeln!(out, "{suite}: {calls} attack call(s) let through: {tool}");
     }
     out
 }
