@@ -260,9 +260,9 @@ impl Against<'_> {
     /// A forward proxy and what says where it may lead come together.
     fn forward(&self) -> Option<Problem> {
         let listens = self.settings.listen.forward.is_some();
+        let is_off = self.policy.modes.of(LayerId::Egress) == Mode::Off;
         match (&self.policy.forward, listens) {
-            (None, false) => None,
-            (Some(_), true) if self.policy.modes.of(LayerId::Egress) == Mode::Off => {
+            (Some(_), true) if is_off => {
                 let message = "`listen.forward` is set in the config and the layer `egress` is off: nobody judges where agents go";
                 Some(self.at(
                     "layers.egress",
@@ -270,7 +270,7 @@ impl Against<'_> {
                     "write `egress: enforce`, or remove `listen.forward` from the config",
                 ))
             }
-            (Some(_), true) => None,
+            (Some(_), true) | (None, false) => None,
             (Some(_), false) => Some(self.at(
                 "forward",
                 "this section can never apply: the config has no forward proxy".to_owned(),
@@ -436,10 +436,10 @@ impl Against<'_> {
     /// A call that may be held must not come on an HTTP route that takes it for a mere proposal.
     fn unsettled(&self, rule: &ToolRule) -> Option<Problem> {
         let secrets = self.policy.secrets.as_ref();
-        let held = secrets.is_some_and(|secrets| secrets.otherwise == Otherwise::Hold);
-        let held = held && rule.secrets != ToolSecrets::Allow;
+        let waits = secrets.is_some_and(|secrets| secrets.otherwise == Otherwise::Hold);
+        let waits = waits && rule.secrets != ToolSecrets::Allow;
         let private = |rule: &PrivateRule| rule.otherwise == Otherwise::Hold;
-        if !can_hold(rule) && !held && !self.policy.private.iter().any(private) {
+        if !can_hold(rule) && !waits && !self.policy.private.iter().any(private) {
             return None;
         }
         let (route, what) = self.settings.routes.iter().find_map(|route| {

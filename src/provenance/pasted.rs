@@ -101,7 +101,9 @@ mod tests {
 
     fn own(outputs: &[&str], text: &str) -> String {
         let mut rows = Rows::default();
-        outputs.iter().for_each(|output| rows.add(output));
+        for output in outputs {
+            rows.add(output);
+        }
         rows.own(text).join("|")
     }
 

@@ -16,7 +16,6 @@ impl Evidence {
                 continue;
             }
             match answer.at.as_deref() {
-                None => {}
                 Some([]) => values.extend(
                     passage
                         .text
@@ -28,7 +27,7 @@ impl Evidence {
                 Some(at) if fields.iter().any(|field| field.is_at(at)) => {
                     values.push(passage.text.as_str());
                 }
-                Some(_) => {}
+                Some(_) | None => {}
             }
         }
         values

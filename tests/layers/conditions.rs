@@ -78,7 +78,7 @@ fn within(mut exchange: Exchange, session: &str, subject: &str) -> Exchange {
 }
 
 fn verdict(decision: &Decision) -> Verdict {
-    decision.rulings[0].verdict.clone()
+    decision.rulings.first().unwrap().verdict.clone()
 }
 
 async fn said(guard: &Guard, exchange: &Exchange) -> String {

@@ -388,6 +388,7 @@ fn calendar_events() {
     );
 }
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 #[test]
 fn grants() {
     for (grant, expected) in [

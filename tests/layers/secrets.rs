@@ -28,7 +28,8 @@ async fn said(rest: &str, tool: &str, args: &str) -> (String, String) {
     let (verdict, _) = call_verdict(&guard, tool, args, "ann").await;
     let detail = verdict.finding().map(|finding| finding.detail.to_string());
     let told = format!("{verdict:?}");
-    assert!(!told.contains(&key()[8..]), "the secret is told");
+    let key = key();
+    assert!(!told.contains(key.split_at(8).1), "the secret is told");
     (
         outcome(&verdict),
         format!("{} {}", argument(&verdict), detail.unwrap_or_default()),
@@ -124,7 +125,7 @@ async fn a_registered_secret_does_not_leave_and_is_not_told() {
     for args in [
         format!(r#"{{"x": "a {secret} b"}}"#),
         format!(r#"{{"x": "password={secret}&y"}}"#),
-        format!(r#"{{"x": ["Tr0ub4dor&3-and", "-more/than=that"]}}"#),
+        r#"{"x": ["Tr0ub4dor&3-and", "-more/than=that"]}"#.to_owned(),
         format!(
             r#"{{"x": "{}"}}"#,
             data_encoding::BASE64.encode(secret.as_bytes())

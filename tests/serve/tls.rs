@@ -52,11 +52,14 @@ impl Authority {
 
     /// Writes `NAME.pem` and `NAME.key` for a host.
     pub fn sign(&self, name: &str, host: &str) {
-        self.sign_as(name, CertificateParams::new(vec![host.to_owned()]).unwrap());
+        self.sign_as(
+            name,
+            &CertificateParams::new(vec![host.to_owned()]).unwrap(),
+        );
     }
 
     /// The same with these names.
-    pub fn sign_as(&self, name: &str, params: CertificateParams) {
+    pub fn sign_as(&self, name: &str, params: &CertificateParams) {
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         std::fs::write(self.file(&format!("{name}.pem")), certificate.pem()).unwrap();
@@ -438,13 +441,11 @@ routes: [{name: m, prefix: /, upstream: shop, protocol: openai_chat}]
 
     let authority = Authority::new();
     std::fs::write(authority.file("ca.pem"), "nothing").unwrap();
-    let (settings, policy) = load(
+    let (settings, _) = load(
         folder.path(),
         &trusting("https://localhost:1", Some(&authority)),
         OFF,
     );
-    let stores = serve::open_stores(&settings).unwrap();
-    let started = serve::start(Arc::new(settings), Arc::new(policy), stores).await;
-    let shown = started.err().unwrap().to_string();
+    let shown = serve::open_stores(&settings).err().unwrap().to_string();
     assert!(shown.contains("`upstreams.shop.tls.ca`"), "{shown}");
 }

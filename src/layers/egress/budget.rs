@@ -132,17 +132,15 @@ fn entries(
 
 /// A session's, or where there is none the user's.
 fn owner(session: &Session) -> Owner {
-    match &session.key {
-        Some(key) => Owner::Session(key.clone()),
-        None => {
-            let principal = &session.principal;
-            Owner::Principal(
-                Arc::clone(&principal.tenant),
-                Arc::clone(&principal.issuer),
-                Arc::clone(&principal.subject),
-            )
-        }
+    if let Some(key) = &session.key {
+        return Owner::Session(key.clone());
     }
+    let principal = &session.principal;
+    Owner::Principal(
+        Arc::clone(&principal.tenant),
+        Arc::clone(&principal.issuer),
+        Arc::clone(&principal.subject),
+    )
 }
 
 /// What bytes tell at most by how often each stands there, in bytes: of a text about half of its length, of a key nearly all.

@@ -80,7 +80,7 @@ async fn a_certificate_names_its_principal() {
     ] {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.subject_alt_names = names;
-        authority.sign_as(name, params);
+        authority.sign_as(name, &params);
         assert_eq!(status(&rig, &authority, name).await, expected, "{name}");
     }
     assert_eq!(upstream.received().len(), 1);
@@ -95,7 +95,7 @@ async fn over_http_2_every_request_of_the_connection_has_the_name() {
     params.subject_alt_names = vec![SanType::URI(
         "spiffe://shop.example/desk".try_into().unwrap(),
     )];
-    authority.sign_as("desk", params);
+    authority.sign_as("desk", &params);
     let stream = connect(&rig, &authority, Some("desk"), &["h2"])
         .await
         .unwrap();

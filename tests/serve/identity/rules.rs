@@ -167,9 +167,9 @@ async fn on_mcp_a_tool_is_neither_offered_nor_called_without_its_scope() {
             .collect();
         assert_eq!(names, offered);
         let call = message("tools/call", json!({"name": "send", "arguments": {}}));
-        let called = caller.post("/files", &call).await;
-        assert_eq!(called.status, 200);
-        let result = &called.json()["result"];
+        let answer = caller.post("/files", &call).await;
+        assert_eq!(answer.status, 200);
+        let result = &answer.json()["result"];
         let refusal = &result["_meta"]["holdpoint/refusal"]["code"];
         assert_eq!(refusal.as_str(), code, "{result}");
         assert_eq!(result["isError"] == true, code.is_some());

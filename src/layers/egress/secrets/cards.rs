@@ -60,15 +60,12 @@ pub(super) fn cards(text: &str, tell: &mut dyn FnMut(Range<usize>)) {
         let before = start.checked_sub(1).and_then(|at| bytes.get(at));
         let inside = before.is_some_and(|b| b.is_ascii_alphanumeric() || b"_.-".contains(b));
         let end = (!inside).then(|| card(bytes, start)).flatten();
-        match end {
-            Some(end) => {
-                tell(start..end);
-                at = end;
-            }
-            None => {
-                let rest = bytes.get(start..).unwrap_or_default();
-                at = start + rest.iter().take_while(|b| b.is_ascii_digit()).count();
-            }
+        if let Some(end) = end {
+            tell(start..end);
+            at = end;
+        } else {
+            let rest = bytes.get(start..).unwrap_or_default();
+            at = start + rest.iter().take_while(|b| b.is_ascii_digit()).count();
         }
     }
 }

@@ -32,7 +32,9 @@ pub(super) fn files(text: &str, tell: &mut dyn FnMut(Range<usize>)) {
             let path = inside.trim_start_matches(|c: char| !is_path(c));
             let path = path.split(|c: char| !is_path(c)).next().unwrap_or_default();
             // The public half of a key is no secret.
-            if !path.trim_end_matches('.').ends_with(".pub") {
+            let name = path.trim_end_matches('.').to_ascii_lowercase();
+            let public = name.rsplit('.').next().is_some_and(|end| end == "pub");
+            if !public {
                 tell(found.range());
             }
         }

@@ -205,7 +205,8 @@ fn is_password(user: &str, password: &str) -> bool {
     password.len() >= 4
         && !NO_PASSWORDS.contains(&lower.as_str())
         && !password.eq_ignore_ascii_case(user)
-        && !(password.starts_with(['$', '{', '[', '%']) || password.ends_with(['}', ']']))
+        && !password.starts_with(['$', '{', '[', '%'])
+        && !password.ends_with(['}', ']'])
         && !is_placeholder(password)
 }
 
@@ -316,13 +317,14 @@ fn connection(all: &str, start: usize, end: usize) -> Option<(Kind, usize)> {
     let to = all.floor_char_boundary((end + 256).min(all.len()));
     let before = all.get(from..start)?.rsplit('\n').next()?;
     let after = all.get(end..to)?.split('\n').next()?;
-    let names = |text: &str| {
+    let is_server = |text: &str| {
         let lower = text.to_ascii_lowercase();
         ["server=", "data source=", "host=", "uid=", "user id="]
             .iter()
             .any(|key| lower.contains(key))
     };
-    let named = before.contains(';') && names(before) || after.contains(';') && names(after);
+    let named =
+        before.contains(';') && is_server(before) || after.contains(';') && is_server(after);
     let stop = |c: char| c.is_whitespace() || ";\"'&<>`".contains(c);
     let password = after.split(stop).next()?;
     (named && is_password("", password)).then_some((Kind::ConnectionString, end + password.len()))

@@ -133,15 +133,12 @@ impl Secrets {
             return None;
         }
         let url = target.url.as_ref();
-        let (at, found) = match url.and_then(|url| scanner.text(url, None)) {
-            Some(kind) => (None, Found::by(rule, kind)),
-            None => {
-                let headers = exchange.headers.as_ref()?;
-                let (at, found) = in_headers(rule, scanner, headers)?;
-                (Some(at), found)
-            }
-        };
-        Some(objection(&found, at))
+        if let Some(kind) = url.and_then(|url| scanner.text(url, None)) {
+            return Some(objection(&Found::by(rule, kind), None));
+        }
+        let headers = exchange.headers.as_ref()?;
+        let (at, found) = in_headers(rule, scanner, headers)?;
+        Some(objection(&found, Some(at)))
     }
 }
 

@@ -78,15 +78,15 @@ kinds! {
     Stripe "stripe_key" Credentials,
     /// A key of a model provider.
     Model "model_provider_key" Credentials,
-    /// A token of a package registry: npm, PyPI, RubyGems, Docker.
+    /// A token of a package registry: npm, `PyPI`, `RubyGems`, Docker.
     Registry "package_registry_token" Credentials,
-    /// A key of a service that sends mail or messages: SendGrid, Twilio, Mailgun, Telegram, Discord.
+    /// A key of a service that sends mail or messages: `SendGrid`, Twilio, Mailgun, Telegram, Discord.
     Messaging "messaging_key" Credentials,
     /// A token of another service that marks its tokens.
     Service "service_token" Credentials,
     /// A JSON Web Token.
     Jwt "jwt" Credentials,
-    /// A private key: PEM, OpenSSH, PGP, PuTTY, age.
+    /// A private key: PEM, `OpenSSH`, PGP, `PuTTY`, age.
     PrivateKey "private_key" Credentials,
     /// A password in a URL.
     UrlPassword "url_password" Credentials,

@@ -65,13 +65,11 @@ impl Anchors {
     fn find(&self, text: &str) -> Option<Kind> {
         let cased = self.cased.find_overlapping_iter(text).find_map(|found| {
             let (index, start, end) = (found.pattern().as_usize(), found.start(), found.end());
-            match MARKED.get(index) {
-                Some(marked) => marked.read(text, start, end).map(|_| marked.kind),
-                None => {
-                    let (_, read) = FORMED.get(index - MARKED.len())?;
-                    read(text, start, end).map(|(kind, _)| kind)
-                }
+            if let Some(marked) = MARKED.get(index) {
+                return marked.read(text, start, end).map(|_| marked.kind);
             }
+            let (_, read) = FORMED.get(index.checked_sub(MARKED.len())?)?;
+            read(text, start, end).map(|(kind, _)| kind)
         });
         cased.or_else(|| {
             self.lower.find_overlapping_iter(text).find_map(|found| {
@@ -180,11 +178,12 @@ impl Scanner {
             let text = String::from_utf8_lossy(value.as_bytes());
             let found = self.text(&text, None)?;
             let at_home = HOMES.contains(name) && found.class() == Class::Credentials;
-            let registered = || self.only(Class::Registered).text(&text, None);
-            match at_home {
-                true => registered().map(|kind| (name.clone(), kind)),
-                false => Some((name.clone(), found)),
-            }
+            let kind = if at_home {
+                self.only(Class::Registered).text(&text, None)?
+            } else {
+                found
+            };
+            Some((name.clone(), kind))
         })
     }
 

@@ -238,7 +238,7 @@ mod tests {
             "",
             "hp1:4:0000::",
             "hp2:21:0000:00:00",
-            &line[1..],
+            line.trim_start_matches('h'),
             &format!("{line}:"),
         ] {
             assert_eq!(

@@ -1,6 +1,7 @@
 //! Tokens are made here piece by piece: none stands whole in this file, where scanners of repositories would find it.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 use data_encoding::{BASE64, BASE64URL_NOPAD, HEXLOWER};
 use proptest::prelude::*;
@@ -42,6 +43,7 @@ fn with_checksum(random: &str) -> String {
 }
 
 /// One of every form that is known, with what it is.
+#[expect(clippy::too_many_lines, reason = "one line for each form")]
 fn tokens(seed: u64) -> Vec<(Kind, String)> {
     let upper = |length| random(length, seed, b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567");
     let jwt = |claims: &Value| {
@@ -177,7 +179,7 @@ fn scanner(classes: impl IntoIterator<Item = Class>) -> Scanner {
 fn found(scanner: &Scanner, args: &Value) -> Vec<(String, Kind)> {
     let mut found = Vec::new();
     scanner.value(args, &[], None, |at, kind| {
-        found.push((at.to_owned(), kind))
+        found.push((at.to_owned(), kind));
     });
     found
 }
@@ -235,7 +237,10 @@ fn other_forms_of_a_key_are_read_once() {
     let key = format!("ghp_{}", with_checksum(&base62(30, 7)));
     let (a, b) = key.split_at(17);
     let spaced: String = key.chars().flat_map(|c| [c, '\u{200b}']).collect();
-    let percent: String = key.bytes().map(|b| format!("%{b:02X}")).collect();
+    let percent = key.bytes().fold(String::new(), |mut text, b| {
+        let _ = write!(text, "%{b:02X}");
+        text
+    });
     for args in [
         json!({"x": BASE64.encode(key.as_bytes())}),
         json!({"x": BASE64URL_NOPAD.encode(format!("token={key}\n").as_bytes())}),

@@ -10,6 +10,10 @@ use crate::policy::{PrivateRule, SecretsRule, ToolSecrets};
 use crate::source::Field;
 
 /// `secrets` of the policy: `off`, or what is looked for.
+#[expect(
+    clippy::option_option,
+    reason = "broken, off, and a rule are three things"
+)]
 pub(in crate::policy::compile) fn secrets(field: &Field<'_>) -> Option<Option<SecretsRule>> {
     if !field.is_map() {
         return field.choice(&[("off", ())]).map(|()| None);
