@@ -245,15 +245,13 @@ impl Against<'_> {
         }
     }
 
-    /// Rendered text is what a model writes.
+    /// A guard that would not run is an error: the adapters do not hand a model's text over yet.
     fn rendered(&self) -> Option<Problem> {
-        if self.policy.rendered.is_none() || self.has_model_route() {
-            return None;
-        }
+        self.policy.rendered.as_ref()?;
         Some(self.at(
             "rendered",
-            "this can never match: no route of the config leads to a model".to_owned(),
-            "add a model's route to the config, or remove `rendered`",
+            "this would never run: no route of this version hands a model's text to the layers".to_owned(),
+            "remove `rendered`, and keep clients from fetching images and links of a model's text",
         ))
     }
 

@@ -169,7 +169,7 @@ pub struct SuiteRuns {
 /// Every recording that the paths name, by suite, in order of name.
 ///
 /// # Errors
-/// As [`files`] and [`read`].
+/// As [`files`] and [`read()`].
 pub fn suites<P: AsRef<Path>>(paths: &[P]) -> Result<Vec<SuiteRuns>, RecordedError> {
     let mut suites: BTreeMap<String, SuiteRuns> = BTreeMap::new();
     for path in paths {

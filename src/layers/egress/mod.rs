@@ -1,7 +1,7 @@
 //! Where calls, the forward proxy and rendered text may lead: one parser, one matcher.
 //!
 //! [`Url::read`] refuses every form on which readers disagree, and [`Rule::judge`] is a pure function on what it reads. Arguments
-//! ([`arguments`]), tunnels ([`connect`], [`opening`]), plain requests ([`http_forward`]), a resolver's answers ([`resolve`]),
+//! ([`arguments`]), tunnels ([`connect`], [`opening()`]), plain requests ([`http_forward`]), a resolver's answers ([`resolve()`]),
 //! redirects ([`Redirects`]) and rendered text ([`Rendered`]) are all judged by these two. Each refusal has a fine [`Code`].
 //!
 //! As a layer: read are the strings at the places that a rule names, the keys there, and strings inside JSON that stands in a
