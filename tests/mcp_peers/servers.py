@@ -19,7 +19,7 @@ name: wrapped
 layers: {{catalog: enforce, identity: off, egress: enforce, recipients: off, ownership: off, injection: off, tickets: off}}
 lists:
   local: {{hosts: ["127.0.0.1:{port}"]}}
-egress: {{allow: [local]}}
+egress: {{allow: [local], schemes: [https, http]}}
 tools:
 {denied}  - {{tool: "*"}}
 """

@@ -67,7 +67,7 @@ pub fn find(text: &str) -> Vec<Found> {
 }
 
 /// Default ignorable characters (UAX 44) that stand in texts, controls of direction among them.
-fn is_invisible(c: char) -> bool {
+pub(super) fn is_invisible(c: char) -> bool {
     matches!(
         c,
         '\u{ad}'

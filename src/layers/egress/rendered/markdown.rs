@@ -70,6 +70,8 @@ struct Reader<'t, 'p> {
     taken: Vec<Range<usize>>,
     /// Tags among these.
     tags: Vec<Range<usize>>,
+    /// What another reading takes for tags and judges, by start.
+    hidden: Vec<Range<usize>>,
     /// Links that are open: their places, whose labels are being read.
     links: Vec<Option<usize>>,
     block: Block,
@@ -93,13 +95,16 @@ impl<'t, 'p> Reader<'t, 'p> {
             code: Vec::new(),
             taken: Vec::new(),
             tags: Vec::new(),
+            hidden: Vec::new(),
             links: Vec::new(),
             block: Block::default(),
         }
     }
 
     /// Reads the text; `hidden` holds no bare URL either. Gives the spans of tags.
-    fn read(mut self, hidden: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    fn read(mut self, mut hidden: Vec<Range<usize>>) -> Vec<Range<usize>> {
+        hidden.sort_by_key(|tag| tag.start);
+        self.hidden = hidden;
         let mut options = Options::ENABLE_STRIKETHROUGH;
         options.set(Options::ENABLE_TABLES, self.tables);
         let mut events = Parser::new_ext(self.text, options).into_offset_iter();
@@ -115,7 +120,7 @@ impl<'t, 'p> Reader<'t, 'p> {
                 label: String::new(),
             });
         }
-        self.taken.extend(hidden);
+        self.taken.extend(std::mem::take(&mut self.hidden));
         self.finish()
     }
 
@@ -186,8 +191,27 @@ impl<'t, 'p> Reader<'t, 'p> {
             self.block.span = span.clone();
         }
         self.block.span.end = self.block.span.end.max(span.end);
-        self.block.decoded |= self.text.get(span) != Some(text);
-        self.block.text.push_str(text);
+        let written = self.text.get(span.clone()) == Some(text);
+        let inside = self.hidden_in(&span);
+        if inside.is_empty() {
+            self.block.decoded |= !written;
+            self.block.text.push_str(text);
+        } else if written {
+            self.block.text.push_str(&blanked(text, &inside));
+        } else {
+            // An entity in a tag.
+            self.block.text.push(' ');
+        }
+    }
+
+    /// Hidden parts of a span, counted from its start.
+    fn hidden_in(&self, span: &Range<usize>) -> Vec<Range<usize>> {
+        let until = self.hidden.partition_point(|tag| tag.start < span.end);
+        let before = self.hidden.get(..until).unwrap_or_default();
+        let inside = before.iter().rev().take_while(|tag| tag.end > span.start);
+        inside
+            .map(|tag| tag.start.max(span.start) - span.start..tag.end.min(span.end) - span.start)
+            .collect()
     }
 
     /// A block ends: where entities were decoded, its text is searched as it is shown.

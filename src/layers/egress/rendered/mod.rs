@@ -11,6 +11,7 @@ mod markdown;
 use std::ops::Range;
 
 use super::code::{Code, Denied};
+use super::find::is_invisible;
 use super::rules::Rule;
 use super::target::{BACKSLASH, CONTROL, SCHEME, Url};
 
@@ -177,6 +178,12 @@ fn reference(rule: &Rule, how: Use, text: &str) -> Result<(), Denied> {
         return Ok(());
     }
     if text.chars().any(char::is_control) {
+        return Err(CONTROL);
+    }
+    // Some clients drop or trim these, and then read a URL of its own.
+    let first = text.find(['/', '?', '#']).unwrap_or(text.len());
+    let odd = |c: char| is_invisible(c) || (!c.is_ascii() && c.is_whitespace());
+    if text.get(..first).unwrap_or_default().contains(odd) {
         return Err(CONTROL);
     }
     let end = text.find(['?', '#']).unwrap_or(text.len());

@@ -42,6 +42,11 @@ fn what_leads_to_listed_hosts_or_nowhere_passes() {
         "<img src=\"https://img.example/p.png\" alt='https://evil.example'>",
         "<img srcset=\"https://img.example/1.png 1x, https://img.example/2.png 2x\">",
         "<a href=\"https://shop.example/\">shop</a>",
+        "<img src=\"https://img.example/a?x=1&amp;y=2\">",
+        "<img src=\"https://img.example/a.png\" alt=\"Q&amp;A\">",
+        "Q&amp;A <img src=https://img.example/a&#46;png> &copy; shop",
+        "<img srcset=\"https://img.example/a?x=1&amp;y=2 1x\">",
+        "[x](\u{fc}ber/uns)",
         "<div style=\"background:url('https://img.example/b.png')\">x</div>",
         "`![x](https://evil.example/x.png)`",
         "``<img src=https://evil.example/1.gif> ` ``",
@@ -64,6 +69,13 @@ fn what_leads_to_listed_hosts_or_nowhere_passes() {
 #[test]
 fn what_some_client_would_fetch_or_follow_elsewhere_is_refused() {
     for text in [
+        "![p](\u{200b}https://evil.example/x)",
+        "![p](\u{a0}https://evil.example/x)",
+        "![p](\u{2028}//evil.example/x)",
+        "![p](ht\u{200b}tps://evil.example/x)",
+        "![p](&#8203;https://evil.example/x)",
+        "<img src=\"\u{feff}https://evil.example/x\">",
+        "Q&amp;A <img src=https://img.example/a&amp;b> https&#58;//evil.example/",
         "![p](https://evil.example/p.png?q=secret)",
         "![p](<https://evil.example/p q.png>)",
         "![p](//evil.example/p.png)",
