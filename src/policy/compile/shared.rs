@@ -12,7 +12,7 @@ pub(super) struct Warning {
 }
 
 /// Services where the path names the customer.
-const BY_PATH: [&str; 34] = [
+const BY_PATH: [&str; 33] = [
     "api.github.com",
     "api.telegram.org",
     "bitbucket.org",
@@ -37,7 +37,6 @@ const BY_PATH: [&str; 34] = [
     "paste.rs",
     "ptb.discord.com",
     "raw.githubusercontent.com",
-    "registry.npmjs.org",
     "requestbin.com",
     "s3.amazonaws.com",
     "script.google.com",

@@ -56,7 +56,7 @@ fn tokens(seed: u64) -> Vec<(Kind, String)> {
         let body = BASE64.encode(base62(180, seed).as_bytes());
         format!("{dashes}BEGIN {label}{dashes}\n{body}\n{dashes}END {label}{dashes}")
     };
-    let macaroon = [&[2, 1, 8][..], b"pypi.org", base62(90, seed).as_bytes()].concat();
+    let macaroon = [&[2, 1, 8][..], b"location", base62(90, seed).as_bytes()].concat();
     let login = BASE64.encode(format!("robot:{}", base62(16, seed)).as_bytes());
     let id = BASE64URL_NOPAD.encode(b"283746501928374650");
     let password = base62(14, seed);
@@ -306,7 +306,7 @@ fn credential_files_are_told_by_where_they_lie() {
         "C:\\Users\\ann\\.npmrc",
         "cat /etc/shadow|head",
         "/proc/self/environ",
-        "/root/.env",
+        "/home/ann/.env",
         "/run/secrets/db-password",
         "/etc/ssl/private/server.key",
         "~/.gnupg/secring.gpg",
