@@ -62,6 +62,15 @@ pub enum SqlError {
     },
 }
 
+impl SqlError {
+    /// A query that took longer than it may, whoever ended it: the client, or the server by its own limit.
+    pub(crate) fn slow(limit: Duration) -> Self {
+        Self::Run {
+            cause: format!("no answer within {limit:?}"),
+        }
+    }
+}
+
 /// Rows of one query.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Rows {

@@ -180,12 +180,9 @@ impl<D: Driver> ReadOnlySql for Remote<D> {
         let nulls = vec![SqlValue::Null; statement.placeholders.len()];
         let shared = Arc::clone(&self.shared);
         let rows = self.wait(OPENING, async move { shared.ask(&statement, &nulls).await });
-        let slow = || SqlError::Run {
-            cause: format!("no answer within {OPENING:?}"),
-        };
         Ok(Described {
             parameters,
-            columns: rows.ok_or_else(slow)??.columns,
+            columns: rows.ok_or_else(|| SqlError::slow(OPENING))??.columns,
         })
     }
 
@@ -209,7 +206,7 @@ impl<D: Driver> ReadOnlySql for Remote<D> {
             let task = tokio_util::task::AbortOnDropHandle::new(runtime.spawn(asked));
             match task.await {
                 Ok(Ok(rows)) => rows,
-                Ok(Err(_)) => Err(failed(format!("no answer within {limit:?}"))),
+                Ok(Err(_)) => Err(SqlError::slow(limit)),
                 Err(error) => Err(failed(error.to_string())),
             }
         })

@@ -87,6 +87,7 @@ struct MySql {
 pub(super) struct Connection {
     conn: Conn,
     open: bool,
+    time: Duration,
 }
 
 impl MySql {
@@ -104,7 +105,11 @@ impl MySql {
             let _ = conn.query_drop(maria).await;
         }
         proof::prove_read_only(&mut conn, &self.name).await?;
-        Ok(Connection { conn, open: true })
+        Ok(Connection {
+            conn,
+            open: true,
+            time,
+        })
     }
 }
 
@@ -208,6 +213,10 @@ impl Connection {
             || matches!(server.code, 1053 | 1077 | 1079 | 1927 | 3168 | 4031)
         {
             self.open = false;
+        }
+        // The server's own limit of time: MariaDB's and MySQL's.
+        if matches!(server.code, 1969 | 3024) {
+            return SqlError::slow(self.time);
         }
         if server.state.starts_with("42") || server.state.starts_with("0A") {
             SqlError::Statement { cause }

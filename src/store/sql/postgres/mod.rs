@@ -16,6 +16,7 @@ use std::time::Duration;
 use futures_util::TryStreamExt;
 use futures_util::future::BoxFuture;
 use tokio_postgres::config::SslMode;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config, Statement};
 
 use self::tls::Tls;
@@ -96,6 +97,8 @@ pub(super) struct Connection {
     prepared: HashMap<String, Prepared>,
     /// The server has hung up.
     broken: AtomicBool,
+    /// How long a query may take.
+    time: Duration,
 }
 
 #[derive(Clone)]
@@ -131,6 +134,7 @@ impl Postgres {
             client,
             prepared: HashMap::new(),
             broken: AtomicBool::new(false),
+            time: self.limits.time,
         })
     }
 }
@@ -257,6 +261,10 @@ impl Connection {
         let of_statement = error
             .code()
             .is_some_and(|code| code.code().starts_with("42") || code.code().starts_with("0A"));
+        // Its own limit of time, which ends here as the client's does.
+        if error.code() == Some(&SqlState::QUERY_CANCELED) {
+            return SqlError::slow(self.time);
+        }
         let cause = said(error);
         if of_statement {
             return SqlError::Statement { cause };
