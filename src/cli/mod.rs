@@ -1,5 +1,6 @@
 //! The command line: one room per subcommand, no logic of its own.
 
+mod audit;
 mod check;
 mod demo;
 mod doctor;
@@ -52,6 +53,9 @@ enum Command {
     /// List, show, approve and deny tickets.
     #[command(subcommand)]
     Ticket(ticket::Command),
+    /// Check what is noted of tickets.
+    #[command(subcommand)]
+    Audit(audit::Command),
     /// Show the layers at work on a small shop, without any other service.
     Demo(demo::Args),
 }
@@ -85,6 +89,7 @@ pub fn main() -> ExitCode {
         Command::Key(command) => key::run(&command),
         Command::Secret(command) => secret::run(&command),
         Command::Ticket(command) => ticket::run(&command),
+        Command::Audit(command) => audit::run(&command),
         Command::Demo(args) => demo::run(&args),
     };
     let result = result.and_then(|()| output::finish());

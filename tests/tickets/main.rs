@@ -10,7 +10,14 @@
 
 mod api;
 mod cli;
+mod conformance;
 mod crash;
+mod killed;
 mod lifecycle;
 mod limits;
+mod migration;
+mod promises;
+#[expect(dead_code, reason = "other crates of tests use the rest")]
+#[path = "../support/mod.rs"]
+mod support;
 mod world;

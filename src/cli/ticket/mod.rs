@@ -198,7 +198,8 @@ async fn answer(
     Ok(())
 }
 
-fn open(args: &StoreArgs) -> Result<Arc<dyn TicketStore>, Failure> {
+/// Opens the store that the arguments name.
+pub(super) fn open(args: &StoreArgs) -> Result<Arc<dyn TicketStore>, Failure> {
     sqlite::open_existing(&path(args)?, SystemClock::shared(), TicketLimits::default())
         .map_err(|error| Failure::Input(format!("error: {error}")))
 }
