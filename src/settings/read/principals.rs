@@ -47,6 +47,7 @@ fn principal(fields: &mut Fields<'_>) -> Option<Arc<Principal>> {
         issuer: CONFIG_ISSUER.into(),
         subject: subject?.into(),
         agent: agent?.into(),
+        actors: Vec::new(),
         scopes: scopes?,
     }))
 }
