@@ -473,7 +473,10 @@ impl Metrics {
 
     /// An event was sent to a webhook, or could not be.
     pub fn webhook(&self, name: &str, outcome: &'static str) {
-        self.approvers.told.with_label_values(&[name, outcome]).inc();
+        self.approvers
+            .told
+            .with_label_values(&[name, outcome])
+            .inc();
     }
 
     /// A click of Slack.

@@ -134,9 +134,8 @@ pub(crate) async fn form(
     }
     let kind = one(headers, &header::CONTENT_TYPE).unwrap_or_default();
     let essence = kind.split(';').next().unwrap_or_default().trim();
-    let wrong = |text: &str| {
-        view::message(StatusCode::BAD_REQUEST, "Not a form", text).into_response()
-    };
+    let wrong =
+        |text: &str| view::message(StatusCode::BAD_REQUEST, "Not a form", text).into_response();
     if !essence.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
         return Err(wrong("The form's content type is another one."));
     }

@@ -28,8 +28,8 @@ use axum::response::Response;
 use http::{HeaderName, HeaderValue, header};
 
 pub use self::human::{Human, Posted};
-pub use self::people::{Holds, People, Person};
 use self::login::Login;
+pub use self::people::{Holds, People, Person};
 use self::place::Place;
 use self::sessions::Sessions;
 use self::throttle::Throttle;
@@ -117,9 +117,11 @@ impl Approvals {
             return Ok(());
         };
         provider.load(&self.clock).await.map_err(|cause| {
-            Problem::new(format!("the approvers' identity provider cannot be used: {cause}"))
-                .help("check `approvers.oidc` in the config: nobody could log in there")
-                .into()
+            Problem::new(format!(
+                "the approvers' identity provider cannot be used: {cause}"
+            ))
+            .help("check `approvers.oidc` in the config: nobody could log in there")
+            .into()
         })
     }
 

@@ -87,7 +87,10 @@ impl Outbound {
                 builder.with_tls_config(config.with_root_certificates(roots).with_no_client_auth())
             }
         };
-        let connector = builder.https_or_http().enable_all_versions().wrap_connector(tcp);
+        let connector = builder
+            .https_or_http()
+            .enable_all_versions()
+            .wrap_connector(tcp);
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(POOL_IDLE)

@@ -67,8 +67,11 @@ pub fn verify(password: &str, hash: &str) -> bool {
     if password.len() > LONGEST {
         return false;
     }
-    PasswordHash::new(hash)
-        .is_ok_and(|hash| Argon2::default().verify_password(password.as_bytes(), &hash).is_ok())
+    PasswordHash::new(hash).is_ok_and(|hash| {
+        Argon2::default()
+            .verify_password(password.as_bytes(), &hash)
+            .is_ok()
+    })
 }
 
 #[cfg(test)]
@@ -99,7 +102,10 @@ mod tests {
             (good.replace("m=19456", "m=1024"), false),
             (good.replace("m=19456", "m=4194304"), false),
             (good.replace("t=2", "t=200"), false),
-            ("$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHRzYWx0c2FsdA".to_owned(), false),
+            (
+                "$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHRzYWx0c2FsdA".to_owned(),
+                false,
+            ),
             (PASSWORD.to_owned(), false),
             (String::new(), false),
         ] {

@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::store::tickets::{self, Channel, Voter};
 use crate::settings::{Account, Approver, Approvers, HumanId};
+use crate::store::tickets::{self, Channel, Voter};
 
 /// People of the identity provider whose newest log-in is remembered; the oldest is forgotten.
 const MOST_SEEN: usize = 10_000;
@@ -82,9 +82,8 @@ impl People {
 
     /// Whose key it is, by its digest: looked at are all, whether one has matched already or not.
     pub(crate) fn by_key(&self, digest: &[u8; 32]) -> Option<Person> {
-        let equal = |key: &[u8; 32]| {
-            aws_lc_rs::constant_time::verify_slices_are_equal(key, digest).is_ok()
-        };
+        let equal =
+            |key: &[u8; 32]| aws_lc_rs::constant_time::verify_slices_are_equal(key, digest).is_ok();
         let keys = self.approvers.keys.iter();
         let found = keys.fold(None, |found, key| {
             if equal(&key.digest) {

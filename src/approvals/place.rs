@@ -96,26 +96,84 @@ mod tests {
         let named = Place::new(Some("https://approve.example/".parse().unwrap()));
         let bare = Place::new(None);
         let cases: [(&[(&str, &str)], bool, bool); 11] = [
-            (&[("host", "approve.example"), ("origin", "https://approve.example")], true, false),
-            (&[("host", "10.0.0.1:8081"), ("origin", "https://approve.example")], true, false),
-            (&[("host", "127.0.0.1:8081"), ("origin", "http://127.0.0.1:8081")], true, true),
-            (&[("host", "localhost:8081"), ("origin", "http://localhost:8081")], true, true),
-            (&[("host", "localhost:8081"), ("origin", "http://localhost:3000")], false, false),
-            (&[("host", "evil.example:8081"), ("origin", "http://evil.example:8081")], false, false),
-            (&[("host", "localhost:8081"), ("origin", "null")], false, false),
+            (
+                &[
+                    ("host", "approve.example"),
+                    ("origin", "https://approve.example"),
+                ],
+                true,
+                false,
+            ),
+            (
+                &[
+                    ("host", "10.0.0.1:8081"),
+                    ("origin", "https://approve.example"),
+                ],
+                true,
+                false,
+            ),
+            (
+                &[
+                    ("host", "127.0.0.1:8081"),
+                    ("origin", "http://127.0.0.1:8081"),
+                ],
+                true,
+                true,
+            ),
+            (
+                &[
+                    ("host", "localhost:8081"),
+                    ("origin", "http://localhost:8081"),
+                ],
+                true,
+                true,
+            ),
+            (
+                &[
+                    ("host", "localhost:8081"),
+                    ("origin", "http://localhost:3000"),
+                ],
+                false,
+                false,
+            ),
+            (
+                &[
+                    ("host", "evil.example:8081"),
+                    ("origin", "http://evil.example:8081"),
+                ],
+                false,
+                false,
+            ),
+            (
+                &[("host", "localhost:8081"), ("origin", "null")],
+                false,
+                false,
+            ),
             (&[("host", "localhost:8081")], false, false),
             (
-                &[("host", "localhost:1"), ("origin", "http://localhost:1"), ("sec-fetch-site", "cross-site")],
+                &[
+                    ("host", "localhost:1"),
+                    ("origin", "http://localhost:1"),
+                    ("sec-fetch-site", "cross-site"),
+                ],
                 false,
                 false,
             ),
             (
-                &[("host", "localhost:1"), ("origin", "http://localhost:1"), ("sec-fetch-site", "same-origin")],
+                &[
+                    ("host", "localhost:1"),
+                    ("origin", "http://localhost:1"),
+                    ("sec-fetch-site", "same-origin"),
+                ],
                 true,
                 true,
             ),
             (
-                &[("host", "localhost:1"), ("origin", "http://localhost:1"), ("origin", "http://evil")],
+                &[
+                    ("host", "localhost:1"),
+                    ("origin", "http://localhost:1"),
+                    ("origin", "http://evil"),
+                ],
                 false,
                 false,
             ),
@@ -131,7 +189,10 @@ mod tests {
     fn links_stand_below_the_url() {
         let named = Place::new(Some("https://approve.example/".parse().unwrap()));
         let link = named.link("/tickets/tkt_1");
-        assert_eq!(link.as_deref(), Some("https://approve.example/tickets/tkt_1"));
+        assert_eq!(
+            link.as_deref(),
+            Some("https://approve.example/tickets/tkt_1")
+        );
         assert_eq!(Place::new(None).link("/"), None);
     }
 }

@@ -51,7 +51,11 @@ pub(crate) fn login(view: &LoginView<'_>) -> String {
     let mut body = String::new();
     // Writing to a string cannot fail.
     if let Some(error) = view.error {
-        let _ = writeln!(body, "<p class=\"error\" role=\"alert\">{}</p>", html(error));
+        let _ = writeln!(
+            body,
+            "<p class=\"error\" role=\"alert\">{}</p>",
+            html(error)
+        );
     }
     if view.fresh {
         body.push_str("<p>This needs a fresh log-in: show once more who you are.</p>\n");
@@ -116,4 +120,15 @@ pub(crate) fn bounce(path: &str) -> Html<String> {
     let head = format!("<meta http-equiv=\"refresh\" content=\"0;url={path}\">\n");
     let body = format!("<p><a href=\"{path}\">Go on</a></p>\n");
     Html(page("One moment", &head, &body))
+}
+
+/// Who is logged in, and the way out.
+pub(crate) fn start(name: &str, csrf: &str) -> Html<String> {
+    let body = format!(
+        "<p>You are {}.</p>\n<form method=\"post\" action=\"/logout\">\n\
+         <input type=\"hidden\" name=\"csrf\" value=\"{}\">\n<button type=\"submit\">Log out</button>\n</form>\n",
+        html(name),
+        html(csrf)
+    );
+    Html(page("Tickets", "", &body))
 }

@@ -23,15 +23,14 @@ use tokio::net::TcpListener;
 use watch::Watch;
 
 use crate::clock::SystemClock;
+use crate::identity::api_key::sha256;
 use crate::names::{RouteName, SessionKey, StoreName, ToolName, UpstreamName};
 use crate::policy::{self, Policy};
 use crate::principal::Principal;
 use crate::serve::{self, Addresses, Running};
-use crate::identity::api_key::sha256;
 use crate::settings::{
     Approver, ApproverKey, Approvers, HttpTool, HumanId, Limits, Listen, ModelRoute, Principals,
-    Route, RouteProtocol,
-    SessionSource, Settings, SqlStore, TicketSettings, Timeouts, Upstream,
+    Route, RouteProtocol, SessionSource, Settings, SqlStore, TicketSettings, Timeouts, Upstream,
 };
 use crate::store::sql::{self, ReadOnlySql};
 use crate::store::{Stores, tickets};

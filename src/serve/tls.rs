@@ -20,10 +20,22 @@ const HTTP1: &[u8] = b"http/1.1";
 /// # Errors
 /// Every file that is missing or holds the wrong thing, and a key that does not belong to the certificate.
 pub(super) fn acceptor(at: &str, files: &ListenTls, http2: bool) -> Result<TlsAcceptor, Problems> {
-    let certificates = pem::certificates(&files.certificate)
-        .map_err(|error| problem(at, "certificate", &error, "write the certificate chain in PEM"));
-    let key = pem::private_key(&files.key)
-        .map_err(|error| problem(at, "key", &error, "write the unencrypted private key in PEM"));
+    let certificates = pem::certificates(&files.certificate).map_err(|error| {
+        problem(
+            at,
+            "certificate",
+            &error,
+            "write the certificate chain in PEM",
+        )
+    });
+    let key = pem::private_key(&files.key).map_err(|error| {
+        problem(
+            at,
+            "key",
+            &error,
+            "write the unencrypted private key in PEM",
+        )
+    });
     let authorities = files.client_ca.as_deref().map(|path| {
         pem::authorities(path)
             .map_err(|error| problem(at, "client_ca", &error, "write the authorities in PEM"))

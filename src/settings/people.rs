@@ -54,7 +54,10 @@ impl Approvers {
             SlackPost::Webhook(url) => url,
             SlackPost::Bot { token, .. } => token,
         });
-        let client = self.oidc.iter().filter_map(|oidc| oidc.client_secret.as_ref());
+        let client = self
+            .oidc
+            .iter()
+            .filter_map(|oidc| oidc.client_secret.as_ref());
         let secrets = self.slack.iter().map(|slack| &slack.signing_secret);
         let mut secrets = secrets
             .chain(post)

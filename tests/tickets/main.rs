@@ -11,6 +11,13 @@
 mod api;
 mod cli;
 mod crash;
+mod desk;
 mod lifecycle;
 mod limits;
+mod login;
+mod provider;
+mod slack;
+#[path = "../support/mod.rs"]
+mod support;
+mod webhook;
 mod world;

@@ -16,8 +16,8 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde_json::json;
 
 use self::problem::Problem;
-use super::people::Person;
 use super::Approvals;
+use super::people::Person;
 use crate::identity::api_key::sha256;
 use crate::store::tickets::Channel;
 use crate::store::tickets::audit::{Event, Note};
@@ -43,7 +43,8 @@ fn handler(operation: &str) -> Option<MethodRouter<Arc<Approvals>>> {
 
 /// `/v1`: the routes of the document that describes them. Shapes and error codes are in `docs/reference/tickets.md`.
 pub(super) fn router(approvals: &Arc<Approvals>) -> Router<Arc<Approvals>> {
-    let unknown = async || Problem::new(StatusCode::NOT_FOUND, "not_found", "there is no such path");
+    let unknown =
+        async || Problem::new(StatusCode::NOT_FOUND, "not_found", "there is no such path");
     let mut router = Router::new();
     for route in openapi::ROUTES {
         if let Some(handler) = handler(route.operation) {
@@ -78,7 +79,9 @@ async fn authenticate(
         return Problem::new(StatusCode::FORBIDDEN, "not_an_approver", detail).into_response();
     };
     // A key shows nothing of when a person was there.
-    request.extensions_mut().insert(person.voter(Channel::Api, false));
+    request
+        .extensions_mut()
+        .insert(person.voter(Channel::Api, false));
     next.run(request).await
 }
 

@@ -198,7 +198,11 @@ pub(super) async fn grant(
     let known = &["digest_prefix", "uses", "at_most", "within", "comment"];
     let ticket = ticket_id(id)?;
     let mut members = Members::read(body, known)?;
-    let decimal = |text: &str| text.parse::<Decimal>().ok().filter(|it| !it.is_sign_negative());
+    let decimal = |text: &str| {
+        text.parse::<Decimal>()
+            .ok()
+            .filter(|it| !it.is_sign_negative())
+    };
     let positive = |text: &str| read_duration(text).filter(|it: &Duration| !it.is_zero());
     let mandate = NewMandate {
         ticket,
@@ -285,7 +289,8 @@ pub(super) async fn audit(
     query: Result<Query<AuditQuery>, QueryRejection>,
 ) -> Result<Response, Problem> {
     if voter.tenants.is_some() {
-        let detail = "the audit is one chain over all tenants: only who sees every tenant may read it";
+        let detail =
+            "the audit is one chain over all tenants: only who sees every tenant may read it";
         return Err(Problem::new(
             StatusCode::FORBIDDEN,
             "every_tenant_required",

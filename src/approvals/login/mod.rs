@@ -19,11 +19,11 @@ use serde::Deserialize;
 
 use self::local::{Accounts, Outcome};
 use self::oidc::Provider;
+use super::Approvals;
 use super::human::{COOKIE, Posted, cookie, field, form, human, set_cookie};
 use super::people::{People, Person};
 use super::place::Place;
 use super::view::{self, LoginView};
-use super::Approvals;
 use crate::settings::Approvers;
 
 /// The ways in.
@@ -75,7 +75,9 @@ pub(crate) fn own_path(next: &str) -> &str {
         && !next.starts_with("//")
         && !next.starts_with("/\\")
         && next.len() <= 1024
-        && next.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+        && next
+            .bytes()
+            .all(|byte| byte.is_ascii_graphic() && byte != b'\\');
     if fine { next } else { "/" }
 }
 
@@ -128,11 +130,19 @@ impl Approvals {
             )
             .into_response();
         };
-        tracing::info!(issuer = &*who.issuer, subject = &*who.subject, method, "an approver logged in");
+        tracing::info!(
+            issuer = &*who.issuer,
+            subject = &*who.subject,
+            method,
+            "an approver logged in"
+        );
         self.metrics.approver_login(method, "ok");
         let age = self.people.approvers().sessions.absolute.as_secs();
         let mut response = to();
-        append_cookie(&mut response, &set_cookie(COOKIE, Some((&name, age)), "Strict"));
+        append_cookie(
+            &mut response,
+            &set_cookie(COOKIE, Some((&name, age)), "Strict"),
+        );
         response
     }
 }
@@ -177,7 +187,10 @@ async fn try_account(State(approvals): State<Arc<Approvals>>, request: Request) 
             tracing::warn!("a log-in was not tried: too many have failed");
             approvals.metrics.approver_login("local", "throttled");
             let seconds = wait.as_secs().max(1);
-            let error = format!("Too many tries have failed. Wait {} minutes.", seconds.div_ceil(60));
+            let error = format!(
+                "Too many tries have failed. Wait {} minutes.",
+                seconds.div_ceil(60)
+            );
             let page = approvals.login_page(Some(&error), false, next);
             let retry = [(header::RETRY_AFTER, seconds.to_string())];
             (StatusCode::TOO_MANY_REQUESTS, retry, Html(page)).into_response()
@@ -198,7 +211,12 @@ mod tests {
 
     #[test]
     fn a_log_in_leads_to_pages_of_ours_alone() {
-        for path in ["/", "/tickets/tkt_1", "/history?state=denied&before=3", "/login?next=%2F"] {
+        for path in [
+            "/",
+            "/tickets/tkt_1",
+            "/history?state=denied&before=3",
+            "/login?next=%2F",
+        ] {
             assert_eq!(own_path(path), path);
         }
         for path in [

@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use bytes::Bytes;
 use data_encoding::{BASE64, BASE64URL_NOPAD};
 use futures_util::future::BoxFuture;
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, Request, StatusCode, header};
 use http_body_util::Full;
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
@@ -79,7 +79,7 @@ impl Fetch for Remote {
 }
 
 async fn get(http: &Outbound, url: &Url, most: usize) -> Result<Bytes, String> {
-    let request = http::Request::get(url.as_str())
+    let request = Request::get(url.as_str())
         .header(header::ACCEPT, "application/json")
         .body(Full::default())
         .map_err(|_| "its URL cannot be asked for".to_owned())?;
@@ -129,7 +129,8 @@ impl Provider {
             let url = Url::parse(text).ok().filter(|url| {
                 let loopback = matches!(
                     url.host(),
-                    Some(url::Host::Domain("localhost")) | Some(url::Host::Ipv4(std::net::Ipv4Addr::LOCALHOST))
+                    Some(url::Host::Domain("localhost"))
+                        | Some(url::Host::Ipv4(std::net::Ipv4Addr::LOCALHOST))
                 );
                 url.scheme() == "https" || (url.scheme() == "http" && loopback)
             });
@@ -142,7 +143,10 @@ impl Provider {
             rules.leeway = self.oidc.leeway;
             rules.claims = ClaimNames::default();
             let from = Box::new(Remote(self.http.clone(), keys.clone()));
-            Tokens::new(rules.clone(), Jwks::new(from, rules.timing, Arc::clone(clock)))
+            Tokens::new(
+                rules.clone(),
+                Jwks::new(from, rules.timing, Arc::clone(clock)),
+            )
         };
         let id_tokens = tokens(&self.oidc.client_id);
         id_tokens
@@ -230,12 +234,32 @@ impl Provider {
     }
 
     async fn exchange(&self, known: &Known, code: &str, verifier: &str) -> Result<String, String> {
+        let request = self.token_request(known, code, verifier);
+        let request = request.ok_or("the token endpoint cannot be asked")?;
+        let sent = self.http.send(request, LARGEST).await;
+        let (status, body) = sent.map_err(|cause| format!("the token endpoint: {cause}"))?;
+        if status != StatusCode::OK {
+            return Err(format!("the token endpoint answers {status}"));
+        }
+        let document = Document::read(body, 8).map_err(|_| "its answer is not strict JSON")?;
+        let token = document.root().get("id_token").and_then(Node::as_str);
+        token
+            .map(str::to_owned)
+            .ok_or_else(|| "its answer has no ID token".to_owned())
+    }
+
+    fn token_request(
+        &self,
+        known: &Known,
+        code: &str,
+        verifier: &str,
+    ) -> Option<Request<Full<Bytes>>> {
         let mut form = url::form_urlencoded::Serializer::new(String::new());
         form.append_pair("grant_type", "authorization_code")
             .append_pair("code", code)
             .append_pair("redirect_uri", &self.redirect)
             .append_pair("code_verifier", verifier);
-        let mut request = http::Request::post(known.token.as_str())
+        let mut request = Request::post(known.token.as_str())
             .header(header::ACCEPT, "application/json")
             .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
         match &self.oidc.client_secret {
@@ -256,19 +280,7 @@ impl Provider {
                 form.append_pair("client_id", &self.oidc.client_id);
             }
         }
-        let request = request
-            .body(Full::from(form.finish()))
-            .map_err(|_| "the token endpoint cannot be asked".to_owned())?;
-        let sent = self.http.send(request, LARGEST).await;
-        let (status, body) = sent.map_err(|cause| format!("the token endpoint: {cause}"))?;
-        if status != StatusCode::OK {
-            return Err(format!("the token endpoint answers {status}"));
-        }
-        let document = Document::read(body, 8).map_err(|_| "its answer is not strict JSON")?;
-        let token = document.root().get("id_token").and_then(Node::as_str);
-        token
-            .map(str::to_owned)
-            .ok_or_else(|| "its answer has no ID token".to_owned())
+        request.body(Full::from(form.finish())).ok()
     }
 
     /// Whose access token it is: one that the issuer gave for the API's own audience, to a person and not to an agent.
@@ -294,7 +306,8 @@ impl Provider {
         let words = |name: &str| match identity::claim(root, name) {
             None => Ok(Vec::new()),
             some => {
-                let words = identity::words(some).map_err(|_| format!("the claim `{name}` is no list"))?;
+                let words =
+                    identity::words(some).map_err(|_| format!("the claim `{name}` is no list"))?;
                 Ok::<_, String>(words.iter().map(ToString::to_string).collect())
             }
         };
@@ -328,7 +341,10 @@ fn seconds(claims: &Document, node: &Node) -> Option<Timestamp> {
     Timestamp::from_second(value.as_i64()?).ok()
 }
 
-pub(super) async fn go(State(approvals): State<Arc<Approvals>>, next: Result<Query<Next>, QueryRejection>) -> Response {
+pub(super) async fn go(
+    State(approvals): State<Arc<Approvals>>,
+    next: Result<Query<Next>, QueryRejection>,
+) -> Response {
     let Some(provider) = &approvals.login.oidc else {
         return nobody();
     };
@@ -373,7 +389,10 @@ pub(super) async fn back(
         if verify_slices_are_equal(state.as_bytes(), pending.state.as_bytes()).is_err() {
             return Err("the answer is for another log-in".to_owned());
         }
-        if answer.iss.is_some_and(|issuer| *issuer != *provider.oidc.issuer) {
+        if answer
+            .iss
+            .is_some_and(|issuer| *issuer != *provider.oidc.issuer)
+        {
             return Err("the answer is of another issuer".to_owned());
         }
         if answer.error.is_some() {
@@ -406,6 +425,7 @@ fn nobody() -> Response {
 fn failed(approvals: &Approvals, cause: &str) -> Response {
     tracing::warn!(cause, "a log-in at the identity provider failed");
     approvals.metrics.approver_login("oidc", "wrong");
-    let text = "The log-in at the identity provider failed; the log says why. Go back and try again.";
+    let text =
+        "The log-in at the identity provider failed; the log says why. Go back and try again.";
     view::message(StatusCode::FORBIDDEN, "Not logged in", text).into_response()
 }

@@ -29,12 +29,16 @@ impl Seal {
         let none = |_| "the system gives no randomness".to_owned();
         let mut key = [0; 32];
         rand::fill(&mut key).map_err(none)?;
-        RandomizedNonceKey::new(&AES_256_GCM, &key).map(Self).map_err(none)
+        RandomizedNonceKey::new(&AES_256_GCM, &key)
+            .map(Self)
+            .map_err(none)
     }
 
     pub(super) fn close(&self, pending: &Pending) -> Option<String> {
         let mut text = serde_json::to_vec(pending).ok()?;
-        let nonce = self.0.seal_in_place_append_tag(Aad::from(PURPOSE), &mut text);
+        let nonce = self
+            .0
+            .seal_in_place_append_tag(Aad::from(PURPOSE), &mut text);
         let mut sealed = nonce.ok()?.as_ref().to_vec();
         sealed.extend(text);
         Some(BASE64URL_NOPAD.encode(&sealed))
@@ -44,7 +48,10 @@ impl Seal {
         let mut bytes = BASE64URL_NOPAD.decode(text.as_bytes()).ok()?;
         let (nonce, sealed) = bytes.split_at_mut_checked(NONCE_LEN)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
-        let opened = self.0.open_in_place(nonce, Aad::from(PURPOSE), sealed).ok()?;
+        let opened = self
+            .0
+            .open_in_place(nonce, Aad::from(PURPOSE), sealed)
+            .ok()?;
         serde_json::from_slice(opened).ok()
     }
 }
@@ -69,7 +76,11 @@ mod tests {
         assert!(other.open(&text).is_none());
         assert!(one.open(&text[..text.len() - 4]).is_none());
         assert!(one.open("").is_none());
-        let touched = text.replacen(&text[20..21], if &text[20..21] == "A" { "B" } else { "A" }, 1);
+        let touched = text.replacen(
+            &text[20..21],
+            if &text[20..21] == "A" { "B" } else { "A" },
+            1,
+        );
         assert!(one.open(&touched).is_none());
     }
 }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use http::{HeaderMap, HeaderName, StatusCode};
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::json;
 use url::Url;
 
 use super::message::marked;
@@ -149,7 +149,10 @@ async fn answer(approvals: &Approvals, slack: &Slack, click: &Click) -> String {
         tracing::warn!("a user of Slack who is nobody in the config clicked");
         return "You are not in the table of approvers, so this did nothing.".to_owned();
     };
-    let voter = approvals.people.person(who, None).voter(Channel::Slack, false);
+    let voter = approvals
+        .people
+        .person(who, None)
+        .voter(Channel::Slack, false);
     let prefix = Some(click.digest_prefix.clone());
     let answered = approvals
         .answer(voter, click.ticket.clone(), click.verdict, prefix, None)
@@ -197,8 +200,18 @@ mod tests {
             headers
         };
         let good = headers(&[(&TIMESTAMP, "1531420618"), (&SIGNATURE, signature)]);
-        for (seconds, fine) in [(0, true), (300, true), (-300, true), (301, false), (-301, false)] {
-            assert_eq!(is_signed(secret, &good, body, at(seconds)), fine, "{seconds}");
+        for (seconds, fine) in [
+            (0, true),
+            (300, true),
+            (-300, true),
+            (301, false),
+            (-301, false),
+        ] {
+            assert_eq!(
+                is_signed(secret, &good, body, at(seconds)),
+                fine,
+                "{seconds}"
+            );
         }
         assert!(!is_signed(b"another secret", &good, body, at(0)));
         assert!(!is_signed(secret, &good, b"token=other", at(0)));
@@ -209,8 +222,15 @@ mod tests {
             headers(&[(&TIMESTAMP, "1531420619"), (&SIGNATURE, signature)]),
             headers(&[(&TIMESTAMP, "+1531420618"), (&SIGNATURE, signature)]),
             headers(&[(&TIMESTAMP, "1531420618"), (&SIGNATURE, short)]),
-            headers(&[(&TIMESTAMP, "1531420618"), (&SIGNATURE, &signature.replace("v0", "v1"))]),
-            headers(&[(&TIMESTAMP, "1531420618"), (&SIGNATURE, signature), (&SIGNATURE, signature)]),
+            headers(&[
+                (&TIMESTAMP, "1531420618"),
+                (&SIGNATURE, &signature.replace("v0", "v1")),
+            ]),
+            headers(&[
+                (&TIMESTAMP, "1531420618"),
+                (&SIGNATURE, signature),
+                (&SIGNATURE, signature),
+            ]),
         ] {
             assert!(!is_signed(secret, &bad, body, at(0)), "{bad:?}");
         }

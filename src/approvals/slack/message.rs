@@ -84,7 +84,9 @@ fn fallback(ticket: &Ticket) -> String {
 
 /// Text where Slack looks for markup.
 pub(super) fn marked(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
 }
 
 fn facts(ticket: &Ticket, digest: &str) -> String {
@@ -105,11 +107,22 @@ fn facts(ticket: &Ticket, digest: &str) -> String {
         ),
     ];
     for resource in &ticket.bound.resources {
-        let owner = resource.owner.as_deref().map_or_else(|| "nobody".to_owned(), shorten);
-        lines.push(format!("{} {}: belongs to {owner}", escape(&resource.at), shorten(&resource.id)));
+        let owner = resource
+            .owner
+            .as_deref()
+            .map_or_else(|| "nobody".to_owned(), shorten);
+        lines.push(format!(
+            "{} {}: belongs to {owner}",
+            escape(&resource.at),
+            shorten(&resource.id)
+        ));
     }
     for origin in &ticket.bound.origins {
-        lines.push(format!("{}: first said by {}", escape(&origin.at), shorten(&origin.from)));
+        lines.push(format!(
+            "{}: first said by {}",
+            escape(&origin.at),
+            shorten(&origin.from)
+        ));
     }
     for at in &ticket.bound.first_time {
         lines.push(format!("{}: never used before by this user", escape(at)));
@@ -134,7 +147,10 @@ fn facts(ticket: &Ticket, digest: &str) -> String {
             }
         ),
     });
-    lines.push(format!("Permits: this exact call, once, until {}", ticket.expires_at));
+    lines.push(format!(
+        "Permits: this exact call, once, until {}",
+        ticket.expires_at
+    ));
     lines.push(format!("Ticket: {}, digest {digest}", ticket.id));
     lines.join("\n")
 }

@@ -41,7 +41,12 @@ fn outbound(url: &Url) -> Result<Outbound, String> {
     Outbound::new(None, reach)
 }
 
-async fn send(http: &Outbound, url: &str, token: Option<&str>, body: &Value) -> Result<Value, String> {
+async fn send(
+    http: &Outbound,
+    url: &str,
+    token: Option<&str>,
+    body: &Value,
+) -> Result<Value, String> {
     let mut request =
         Request::post(url).header(header::CONTENT_TYPE, "application/json; charset=utf-8");
     if let Some(token) = token {
@@ -88,7 +93,10 @@ impl Poster {
         let Some(ticket) = ticket.filter(|ticket| ticket.state == TicketState::Requested) else {
             return Ok(());
         };
-        let link = self.approvals.place.link(&format!("/tickets/{}", ticket.id));
+        let link = self
+            .approvals
+            .place
+            .link(&format!("/tickets/{}", ticket.id));
         let mut message = message::asks(&ticket, link.as_deref());
         match &self.post {
             SlackPost::Webhook(url) => send(&self.http, &url.0, None, &message).await.map(drop),
@@ -100,7 +108,9 @@ impl Poster {
                 if let Value::Object(members) = &mut message {
                     members.insert("channel".to_owned(), json!(channel));
                 }
-                let url = api.join("chat.postMessage").map_err(|_| "its URL is none")?;
+                let url = api
+                    .join("chat.postMessage")
+                    .map_err(|_| "its URL is none")?;
                 let answer = send(&self.http, url.as_str(), Some(&token.0), &message).await?;
                 if answer.get("ok") == Some(&Value::Bool(true)) {
                     Ok(())

@@ -49,11 +49,7 @@ pub(crate) async fn follow(approvals: Arc<Approvals>, name: String, to: impl Del
 }
 
 /// Whether there was anything.
-async fn page(
-    approvals: &Approvals,
-    name: &str,
-    to: &impl Deliver,
-) -> Result<bool, TicketError> {
+async fn page(approvals: &Approvals, name: &str, to: &impl Deliver) -> Result<bool, TicketError> {
     let store = &approvals.store;
     let start = store.cursor(name.to_owned()).await?;
     let rows = store.audit(start, PAGE).await?;
@@ -79,7 +75,12 @@ async fn page(
 async fn deliver(name: &str, to: &impl Deliver, row: &AuditRow) {
     let mut wait = Wait::default();
     while let Err(cause) = to.deliver(row).await {
-        tracing::warn!(follower = name, seq = row.seq, cause, "an event was not taken; it is sent again");
+        tracing::warn!(
+            follower = name,
+            seq = row.seq,
+            cause,
+            "an event was not taken; it is sent again"
+        );
         wait.turn().await;
     }
 }

@@ -36,13 +36,20 @@ pub fn spawn(approvals: &Arc<Approvals>) -> Result<Vec<JoinHandle<()>>, Problems
     let mut tasks = Vec::new();
     for webhook in &approvers.webhooks {
         let hook = Hook::new(webhook, approvals).map_err(|cause| {
-            Problem::new(format!("the webhook `{}` cannot be used: {cause}", webhook.name))
-                .help("check `approvers.webhooks` in the config")
+            Problem::new(format!(
+                "the webhook `{}` cannot be used: {cause}",
+                webhook.name
+            ))
+            .help("check `approvers.webhooks` in the config")
         })?;
         let name = format!("webhook:{}", webhook.name);
         tasks.push(tokio::spawn(follow(Arc::clone(approvals), name, hook)));
     }
-    if let Some(post) = approvers.slack.as_ref().and_then(|slack| slack.post.as_ref()) {
+    if let Some(post) = approvers
+        .slack
+        .as_ref()
+        .and_then(|slack| slack.post.as_ref())
+    {
         let poster = slack::Poster::new(post, approvals).map_err(|cause| {
             Problem::new(format!("Slack cannot be used: {cause}"))
                 .help("check `approvers.slack.post` in the config")

@@ -19,7 +19,14 @@ mod tests {
     /// Computed with Python: `hmac.new(b"a secret of the receiver", b'1700000000.{"id":"evt_1"}', "sha256").hexdigest()`.
     #[test]
     fn the_signature_is_what_others_compute() {
-        let signed = signature(b"a secret of the receiver", 1_700_000_000, br#"{"id":"evt_1"}"#);
-        assert_eq!(signed, "3540d18eb9e7e022d0219ebe867fa645c11620c7c8957e3c1e5d9408186931ba");
+        let signed = signature(
+            b"a secret of the receiver",
+            1_700_000_000,
+            br#"{"id":"evt_1"}"#,
+        );
+        assert_eq!(
+            signed,
+            "3540d18eb9e7e022d0219ebe867fa645c11620c7c8957e3c1e5d9408186931ba"
+        );
     }
 }

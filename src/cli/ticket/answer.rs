@@ -21,7 +21,11 @@ pub struct ReconcileArgs {
     #[command(flatten)]
     store: StoreArgs,
     /// The call was carried out.
-    #[arg(long, conflicts_with = "not_done", required_unless_present = "not_done")]
+    #[arg(
+        long,
+        conflicts_with = "not_done",
+        required_unless_present = "not_done"
+    )]
     done: bool,
     /// The call was not carried out: a new request may be approved.
     #[arg(long)]
@@ -48,7 +52,7 @@ pub struct GrantArgs {
     #[arg(long, value_name = "N")]
     uses: Option<u32>,
     /// A smaller sum than offered.
-    #[arg(long, value_name = "AMOUNT")]
+    #[arg(long, value_name = "AMOUNT", value_parser = amount)]
     at_most: Option<Decimal>,
     /// A shorter life than offered, such as `8h`.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
@@ -66,16 +70,20 @@ fn duration(text: &str) -> Result<Duration, String> {
     read.ok_or_else(|| "write a number with its unit, such as `8h` or `30m`".to_owned())
 }
 
+fn amount(text: &str) -> Result<Decimal, String> {
+    let read = text
+        .parse::<Decimal>()
+        .ok()
+        .filter(|it| !it.is_sign_negative());
+    read.ok_or_else(|| "write digits such as `50.00`".to_owned())
+}
+
 fn by() -> Decider {
     Decider::Local(user::name())
 }
 
 /// What was shown must be what is approved: the digits come with the command, or from who has just read the ticket.
-async fn shown(
-    store: &dyn TicketStore,
-    id: &str,
-    digest: Option<&str>,
-) -> Result<String, Failure> {
+async fn shown(store: &dyn TicketStore, id: &str, digest: Option<&str>) -> Result<String, Failure> {
     if let Some(digest) = digest {
         return Ok(digest.to_owned());
     }
@@ -89,7 +97,9 @@ async fn shown(
         ));
     }
     print(view::show(&ticket, false));
-    warn("\nType the first 8 digits of the digest to approve exactly this, or nothing to leave it:");
+    warn(
+        "\nType the first 8 digits of the digest to approve exactly this, or nothing to leave it:",
+    );
     let mut line = String::new();
     let mut input = std::io::stdin().lock().take(200);
     let read = input.read_line(&mut line);

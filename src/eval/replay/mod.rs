@@ -31,8 +31,8 @@ use crate::policy::{ExecutesAt, Lookup};
 use crate::principal::Principal;
 use crate::proxy::{self, ProxyService, Setup};
 use crate::settings::{
-    Approvers, HttpTool, Limits, Listen, ModelRoute, Principals, Route, RouteProtocol, SessionSource,
-    Settings, Timeouts, Upstream,
+    Approvers, HttpTool, Limits, Listen, ModelRoute, Principals, Route, RouteProtocol,
+    SessionSource, Settings, Timeouts, Upstream,
 };
 use crate::source::{Problem, Problems};
 use crate::store::Stores;

@@ -22,7 +22,8 @@ use std::time::Duration;
 use self::secrets::Secrets;
 pub(crate) use self::upstreams::is_local;
 use super::{
-    Approvers, FORWARD, Limits, Route, RouteProtocol, SessionSource, Settings, TicketSettings, Timeouts,
+    Approvers, FORWARD, Limits, Route, RouteProtocol, SessionSource, Settings, TicketSettings,
+    Timeouts,
 };
 use crate::guard::Venues;
 use crate::policy;
