@@ -209,6 +209,9 @@ impl Approvers {
             told: registered(registry, IntCounterVec::new(told, &["webhook", "outcome"])),
             clicks: registered(registry, IntCounterVec::new(clicks, &["outcome"])),
         };
+        for outcome in DELIVERIES {
+            approvers.told.with_label_values(&["slack", outcome]);
+        }
         for outcome in SLACK_CLICKS {
             approvers.clicks.with_label_values(&[outcome]);
         }

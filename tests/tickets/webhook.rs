@@ -188,3 +188,55 @@ fn a_private_address_must_be_meant() {
         assert!(error.contains("`https`"), "{url}: {error}");
     }
 }
+
+/// The receiver of the page takes what is sent, and nothing else.
+#[tokio::test]
+async fn the_snippet_of_the_page_tells_ours_from_forged() {
+    let python = std::process::Command::new("python3")
+        .arg("--version")
+        .output();
+    if python.is_err() {
+        eprintln!("skipped: there is no python3");
+        return;
+    }
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/approvers.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let snippet = page.split("```python\n").nth(1).unwrap();
+    let snippet = snippet.split("```").next().unwrap();
+    let mut receiver = Receiver::start(0).await;
+    let desk = Desk::new(&receiver.approvers("")).await;
+    desk.waiting().await;
+    let (request, _) = receiver.next().await;
+    let timestamp = request.header("holdpoint-timestamp")[0];
+    let signature = request.header("holdpoint-signature")[0];
+    // The desk's clock stands still; so does the snippet's.
+    let check = format!(
+        "{snippet}
+import json, sys
+body = sys.stdin.buffer.read()
+headers = {{'holdpoint-timestamp': '{timestamp}', 'holdpoint-signature': '{signature}'}}
+secret = b'{HOOK}'
+time.time = lambda: {timestamp} + 300
+assert is_from_holdpoint(secret, headers, body)
+assert not is_from_holdpoint(b'another', headers, body)
+assert not is_from_holdpoint(secret, headers, body + b' ')
+assert not is_from_holdpoint(secret, {{}}, body)
+time.time = lambda: {timestamp} + 301
+assert not is_from_holdpoint(secret, headers, body)
+"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let (script, body) = (folder.path().join("check.py"), folder.path().join("body"));
+    std::fs::write(&script, check).unwrap();
+    std::fs::write(&body, &request.body).unwrap();
+    let output = std::process::Command::new("python3")
+        .arg(&script)
+        .stdin(std::fs::File::open(&body).unwrap())
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
