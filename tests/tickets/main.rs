@@ -17,6 +17,7 @@ mod limits;
 mod login;
 mod provider;
 mod slack;
+#[expect(dead_code, reason = "other test crates use the rest")]
 #[path = "../support/mod.rs"]
 mod support;
 mod webhook;
