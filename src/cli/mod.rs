@@ -1,5 +1,6 @@
 //! The command line: one room per subcommand, no logic of its own.
 
+mod approver;
 mod audit;
 mod check;
 mod demo;
@@ -50,7 +51,10 @@ enum Command {
     /// Register secrets that must not leave.
     #[command(subcommand)]
     Secret(secret::Command),
-    /// List, show, approve and deny tickets.
+    /// Accounts of people who approve.
+    #[command(subcommand)]
+    Approver(approver::Command),
+    /// List, show and answer tickets.
     #[command(subcommand)]
     Ticket(ticket::Command),
     /// Check what is noted of tickets.
@@ -88,6 +92,7 @@ pub fn main() -> ExitCode {
         Command::Eval(command) => eval::run(&command),
         Command::Key(command) => key::run(&command),
         Command::Secret(command) => secret::run(&command),
+        Command::Approver(command) => approver::run(&command),
         Command::Ticket(command) => ticket::run(&command),
         Command::Audit(command) => audit::run(&command),
         Command::Demo(args) => demo::run(&args),

@@ -12,12 +12,17 @@ mod api;
 mod cli;
 mod conformance;
 mod crash;
+mod desk;
 mod killed;
 mod lifecycle;
 mod limits;
+mod login;
 mod migration;
 mod promises;
-#[expect(dead_code, reason = "other crates of tests use the rest")]
+mod provider;
+mod slack;
+#[expect(dead_code, reason = "other test crates use the rest")]
 #[path = "../support/mod.rs"]
 mod support;
+mod webhook;
 mod world;
