@@ -355,7 +355,8 @@ fn audit(live: &Live, args: &[&str]) -> (i32, String) {
 async fn the_audit_is_walked_and_tampering_is_told() {
     let live = Live::new();
     let id = send(&live.guard, &refund()).await.ticket().to_string();
-    live.text(&["approve", &id]);
+    let digest = live.digest(&id).await;
+    live.text(&["approve", &id, "--digest", &digest[..8]]);
     send(&live.guard, &refund()).await.claim();
     let (code, said) = audit(&live, &[]);
     assert_eq!(code, 0, "{said}");
