@@ -11,8 +11,10 @@ pub mod digest;
 mod limits;
 mod model;
 
+pub mod postgres;
 pub mod rules;
 pub mod sqlite;
+mod waiting;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
