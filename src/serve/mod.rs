@@ -3,6 +3,7 @@
 
 mod accept;
 mod agents;
+mod approvers;
 mod forward;
 mod framing;
 mod journal;
@@ -26,7 +27,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use usage::Patience;
 
-use crate::control::approvals;
+use crate::approvals::{Approvals, People, webhook};
 use crate::control::health::{self, Operations, Readiness};
 use crate::coverage;
 use crate::forward::{ForwardProxy, Network};
@@ -223,7 +224,7 @@ pub async fn start_with(
 
     let listen = &settings.listen;
     let speech = match &listen.tls {
-        Some(files) => Speech::Tls(tls::acceptor(files)?),
+        Some(files) => Speech::Tls(tls::acceptor("listen", files, true)?),
         None => Speech::Plain { h2c: listen.h2c },
     };
     let agents = bind("agents", listen.agents).await;
@@ -269,8 +270,13 @@ pub async fn start_with(
         }),
     )];
     if let Some((listener, store)) = approvers {
-        let router = approvals::router(store, settings.approvers.clone(), clock);
-        control.push(spawn_control(listener, router));
+        let people = Arc::new(People::new(settings.approvers.clone()));
+        let approvals = Approvals::new(&settings, people, store, clock, Arc::clone(&metrics))?;
+        approvals.load().await?;
+        control.extend(webhook::spawn(&approvals)?);
+        let tls = listen.approvers_tls.as_ref();
+        let tls = tls.map(|files| tls::acceptor("listen.approvers", files, false));
+        control.push(approvers::spawn(listener, tls.transpose()?, approvals));
     }
     let stop_agents = CancellationToken::new();
     let door = Door {

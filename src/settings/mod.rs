@@ -4,6 +4,7 @@
 mod identity;
 mod model;
 mod open;
+mod people;
 mod read;
 mod register;
 pub mod template;
@@ -11,4 +12,6 @@ pub mod template;
 pub use identity::*;
 pub use model::*;
 pub use open::SqlStores;
+pub use people::*;
+pub(crate) use read::is_local;
 pub use read::{Checked, Environment, Overrides, environment, load, parse, read};

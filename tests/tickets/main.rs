@@ -11,6 +11,14 @@
 mod api;
 mod cli;
 mod crash;
+mod desk;
 mod lifecycle;
 mod limits;
+mod login;
+mod provider;
+mod slack;
+#[expect(dead_code, reason = "other test crates use the rest")]
+#[path = "../support/mod.rs"]
+mod support;
+mod webhook;
 mod world;
