@@ -10,6 +10,7 @@ mod columns;
 pub mod digest;
 mod limits;
 mod model;
+mod open;
 
 pub mod postgres;
 pub mod rules;
@@ -27,6 +28,7 @@ pub use model::{
     MandateFilter, MandateOffer, Mandated, NewMandate, Origin, Person, Presented, Resolved,
     Resource, Spend, Standing, Terms, Ticket, TicketState, Verdict, Vote, Voter,
 };
+pub use open::{Opened, existing, serve};
 use uuid::Uuid;
 
 use self::audit::{AuditRow, Head, Note};

@@ -16,7 +16,7 @@ use tokio_postgres::{Client, Config, Row, Statement};
 
 use super::audit;
 use super::schema::{self, Opening};
-use crate::clock::Clock;
+use crate::clock::{Clock, Watermark};
 use crate::names::TicketId;
 use crate::store::sql::ServerTls;
 use crate::store::sql::postgres::{Tls, configure, said};
@@ -131,7 +131,7 @@ pub(super) struct Connection {
 pub(super) struct Db {
     config: Config,
     tls: Tls,
-    pub(super) clock: Arc<dyn Clock>,
+    clock: Watermark,
     pub(super) limits: TicketLimits,
     idle: Mutex<Vec<Connection>>,
     permits: Semaphore,
@@ -190,7 +190,7 @@ impl Db {
         let db = Arc::new(Self {
             config,
             tls,
-            clock,
+            clock: Watermark::new(clock),
             limits,
             idle: Mutex::default(),
             permits: Semaphore::new(CONNECTIONS),

@@ -28,21 +28,12 @@ use self::mandates::Under;
 use super::audit::{AuditRow, Head, Note};
 use super::{
     Answer, AnswerError, Answering, Cause, Claiming, Decider, Filter, Issued, Mandate,
-    MandateFilter, Mandated, NewMandate, POLL, Presented, Resolution, Spend, Ticket, TicketError,
-    TicketLimits, TicketState, TicketStore,
+    MandateFilter, Mandated, NewMandate, Opened, POLL, Presented, Resolution, Spend, Ticket,
+    TicketError, TicketLimits, TicketState, TicketStore,
 };
 use crate::clock::Clock;
-use crate::ledger::Ledger;
 use crate::names::{MandateId, TicketId};
 use crate::store::sql::ServerTls;
-
-/// A store in a database, and the ledger beside it.
-pub struct Opened {
-    /// Tickets.
-    pub tickets: Arc<dyn TicketStore>,
-    /// What calls came to, for limits that hold over all processes.
-    pub ledger: Arc<dyn Ledger>,
-}
 
 /// Opens the store in the database of `url` (`postgresql://USER:PASSWORD@HOST/DATABASE`), its tables in the schema `holdpoint`,
 /// made if missing, and serves it: calls are claimed under a lease. `place` names the database in errors: the URL is a secret.
@@ -77,7 +68,7 @@ pub fn open_existing(
 
 fn opened(db: Arc<Db>) -> Opened {
     Opened {
-        ledger: Arc::new(PostgresLedger(Arc::clone(&db))),
+        ledger: Some(Arc::new(PostgresLedger(Arc::clone(&db)))),
         tickets: Arc::new(Store(db)),
     }
 }
