@@ -237,7 +237,7 @@ impl People<'_> {
         let leeway = fields.optional_or("leeway", default.leeway, leeway);
         let audience = fields.optional("api_audience");
         let audience = match &audience {
-            Some(field) => api_audience(field, issuer?, principals).map(Some),
+            Some(field) => api_audience(field, issuer?, client_id?, principals).map(Some),
             None => Some(None),
         };
         Some(Oidc {
@@ -433,9 +433,17 @@ impl People<'_> {
 fn api_audience(
     field: &Field<'_>,
     issuer: &str,
+    client_id: &str,
     principals: Option<&Principals>,
 ) -> Option<String> {
     let audience = field.text()?;
+    if audience == client_id {
+        field.error(
+            "this is the audience of ID tokens, which are no keys",
+            "have the issuer give access tokens for another audience than `client_id`",
+        );
+        return None;
+    }
     if let Some(Principals::Jwt(jwt)) = principals
         && *jwt.issuer == *issuer
         && jwt.audiences.iter().any(|one| one == audience)
