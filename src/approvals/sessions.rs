@@ -167,6 +167,7 @@ mod tests {
             name: subject.into(),
             roles: Vec::new(),
             tenants: None,
+            own: None,
         }
     }
 

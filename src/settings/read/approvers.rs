@@ -233,6 +233,7 @@ impl People<'_> {
         }
         let tenants = tenants.map_or(Some(None), |field| texts(&field).map(Some));
         let require = fields.optional_or("require", Vec::new(), texts);
+        let approver_roles = fields.optional_or("approver_roles", Vec::new(), texts);
         let algorithms = fields.optional_or("algorithms", default.algorithms, algorithms);
         let leeway = fields.optional_or("leeway", default.leeway, leeway);
         let audience = fields.optional("api_audience");
@@ -251,6 +252,7 @@ impl People<'_> {
             tenants_claim,
             tenants: tenants?,
             require: require?,
+            approver_roles: approver_roles?,
             algorithms: algorithms?,
             api_audience: audience?,
             leeway: leeway?,
