@@ -30,7 +30,8 @@ use crate::principal::Principal;
 use crate::serve::{self, Addresses, Running};
 use crate::settings::{
     Approver, ApproverKey, Approvers, HttpTool, HumanId, Limits, Listen, ModelRoute, Principals,
-    Route, RouteProtocol, SessionSource, Settings, SqlStore, TicketSettings, Timeouts, Upstream,
+    Route, RouteProtocol, SessionSource, Settings, SqlStore, TicketPlace, TicketSettings, Timeouts,
+    Upstream,
 };
 use crate::store::sql::{self, ReadOnlySql};
 use crate::store::{Stores, tickets};
@@ -297,7 +298,7 @@ fn settings(
         )]
         .into(),
         tickets: Some(TicketSettings {
-            store: folder.join("tickets.db"),
+            store: TicketPlace::File(folder.join("tickets.db")),
             replay_window: REPLAY_WINDOW,
         }),
         approvers: Approvers {

@@ -37,8 +37,7 @@ use crate::policy::Policy;
 use crate::proxy::{HttpUpstream, ProxyService, Setup, Upstream, readers, service};
 use crate::settings::Settings;
 use crate::source::{Problem, Problems};
-use crate::store::Stores;
-use crate::store::tickets::{TicketLimits, sqlite};
+use crate::store::{Stores, tickets};
 
 /// Bound addresses: with port 0 in the settings the system has chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,17 +145,16 @@ pub fn open_stores(settings: &Settings) -> Result<Stores, Problems> {
         Ok(readers) => stores.http = readers,
         Err(found) => problems.extend(found.0),
     }
-    if let Some(tickets) = &settings.tickets {
+    if let Some(settings) = &settings.tickets {
         let clock = Arc::clone(&stores.clock);
-        match sqlite::open_serving(
-            &tickets.store,
-            clock,
-            TicketLimits::replaying(tickets.replay_window),
-        ) {
-            Ok(opened) => stores.tickets = Some(opened),
+        match tickets::serve(settings, clock) {
+            Ok(opened) => {
+                stores.tickets = Some(opened.tickets);
+                stores.ledger = opened.ledger.unwrap_or(stores.ledger);
+            }
             Err(error) => problems
                 .0
-                .push(Problem::new(error.to_string()).help("check `tickets.store` in the config")),
+                .push(Problem::new(error.to_string()).help("check `tickets` in the config")),
         }
     }
     if problems.has_errors() {

@@ -348,11 +348,20 @@ pub struct SqlServer {
     pub tls: ServerTls,
 }
 
+/// Where tickets live.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TicketPlace {
+    /// An SQLite file, made if missing; one process serves it.
+    File(PathBuf),
+    /// A PostgreSQL database, which several processes may serve.
+    Postgres(SqlServer),
+}
+
 /// The ticket store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TicketSettings {
-    /// SQLite file; made if missing.
-    pub store: PathBuf,
+    /// Where tickets live.
+    pub store: TicketPlace,
     /// How long a receipt is replayed.
     pub replay_window: Duration,
 }

@@ -13,10 +13,10 @@ use super::{Failure, print, user};
 use crate::clock::SystemClock;
 use crate::layers::tickets::show::escape;
 use crate::names::{MandateId, TicketId};
-use crate::settings::{self, Overrides};
+use crate::settings::{self, Overrides, TicketSettings};
 use crate::store::tickets::{
-    AnswerError, Decider, Filter, MandateFilter, Ticket, TicketError, TicketLimits, TicketState,
-    TicketStore, Verdict, sqlite,
+    self, AnswerError, Decider, Filter, MandateFilter, Ticket, TicketError, TicketLimits,
+    TicketState, TicketStore, Verdict, sqlite,
 };
 
 /// Which store.
@@ -236,29 +236,29 @@ async fn get(store: &dyn TicketStore, id: &str) -> Result<Ticket, Failure> {
 }
 
 fn open(args: &StoreArgs) -> Result<Arc<dyn TicketStore>, Failure> {
-    let limits = TicketLimits::default();
-    sqlite::open_existing(&path(args)?, SystemClock::shared(), limits)
-        .map_err(|error| Failure::Input(format!("error: {error}")))
+    let clock = SystemClock::shared();
+    let opened = match &args.store {
+        Some(store) => sqlite::open_existing(store, clock, TicketLimits::default()),
+        None => tickets::existing(&configured(args)?, clock).map(|opened| opened.tickets),
+    };
+    opened.map_err(|error| Failure::Input(format!("error: {error}")))
 }
 
-fn path(args: &StoreArgs) -> Result<PathBuf, Failure> {
-    if let Some(store) = &args.store {
-        return Ok(store.clone());
-    }
+/// The ticket store that the config names.
+fn configured(args: &StoreArgs) -> Result<TicketSettings, Failure> {
     let config = args.config.as_deref().unwrap_or(Path::new(""));
     // A whole config names secrets that a person at the command line need not have.
     let settings = settings::load(config, &Overrides::default()).map_err(|problems| {
         Failure::Input(format!(
-            "{problems}\nnote: `--store FILE` names the ticket store without the config"
+            "{problems}\nnote: `--store FILE` names a ticket store in a file without the config"
         ))
     })?;
-    let tickets = settings.tickets.ok_or_else(|| {
+    settings.tickets.ok_or_else(|| {
         Failure::Input(format!(
-            "error: {} names no ticket store; set `tickets.store` in it",
+            "error: {} names no ticket store; set `tickets` in it",
             config.display()
         ))
-    })?;
-    Ok(tickets.store)
+    })
 }
 
 fn failed(error: &TicketError) -> Failure {

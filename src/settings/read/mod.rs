@@ -203,7 +203,7 @@ impl Reading<'_> {
 
     fn tickets(&self, field: &Field<'_>) -> Option<TicketSettings> {
         let mut fields = field.map()?;
-        let store = fields.required("store").and_then(|f| self.path(&f));
+        let store = self.ticket_place(&mut fields);
         let window = fields.optional_or("replay_window", REPLAY_WINDOW, positive_duration);
         Some(TicketSettings {
             store: store?,
