@@ -299,7 +299,7 @@ const APPROVE_FAULTS: Faults = &[
     ("client_id: c, ", "", 10, "{issuer", &["lacks the key `client_id`"]),
     ("claims: {tenants: org}", "claims: {tenants: org}, tenants: [shop]", 10, "[shop]", &["keep one of the two"]),
     ("api_audience: people", "api_audience: agents", 10, "agents", &["an agent could approve"]),
-    ("api_audience: people", "api_audience: c", 10, "c}", &["ID tokens, which are no keys"]),
+    ("api_audience: people", "api_audience: c", 10, "c", &["ID tokens, which are no keys"]),
     ("api_audience: people", "algorithms: [HS256]", 10, "HS256", &["cannot be `HS256`"]),
     ("is: [{subject: u1, issuer: \"https://else\"}]", "is: [{subject: ann}]", 11, "{subject", &["a person is themselves"]),
     ("is: [{subject: u1, issuer: \"https://else\"}]", "is: []", 11, "[]", &["must not be empty"]),
