@@ -39,8 +39,6 @@ use crate::store::{Stores, tickets};
 /// The policy that the demo runs on where no file is given.
 pub const POLICY: &str = include_str!("../../policies/demo.yaml");
 
-const REPLAY_WINDOW: Duration = Duration::from_hours(24);
-
 /// What the user chose.
 #[derive(Debug, Default)]
 pub struct Options {
@@ -228,7 +226,7 @@ fn stores(folder: &Path, database: &Path) -> anyhow::Result<Stores> {
     let tickets = tickets::sqlite::open_serving(
         &folder.join("tickets.db"),
         Arc::clone(&clock),
-        tickets::TicketLimits::replaying(REPLAY_WINDOW),
+        tickets::TicketLimits::default(),
     )?;
     Ok(Stores {
         sql: [(StoreName::from("shop"), sql::sqlite::open(database)?)].into(),
@@ -299,7 +297,7 @@ fn settings(
         .into(),
         tickets: Some(TicketSettings {
             store: TicketPlace::File(folder.join("tickets.db")),
-            replay_window: REPLAY_WINDOW,
+            limits: tickets::TicketLimits::default(),
         }),
         approvers: Approvers {
             keys: vec![ApproverKey {

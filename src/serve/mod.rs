@@ -6,6 +6,7 @@ mod agents;
 mod approvers;
 mod forward;
 mod framing;
+mod housekeeping;
 mod journal;
 mod passes;
 mod places;
@@ -213,6 +214,7 @@ pub async fn start_with(
     extras: Extras,
 ) -> Result<Running, Problems> {
     let tickets = stores.tickets.clone();
+    let old = tickets.clone();
     let clock = Arc::clone(&stores.clock);
     let upstream = HttpUpstream::new(&settings)?;
     let setup = setup(&settings, &policy, stores, extras.observers)?;
@@ -267,6 +269,7 @@ pub async fn start_with(
             tickets,
         }),
     )];
+    control.extend(old.map(housekeeping::spawn));
     if let Some((listener, store)) = approvers {
         let people = Arc::new(People::new(settings.approvers.clone()));
         let approvals = Approvals::new(&settings, people, store, clock, Arc::clone(&metrics))?;

@@ -14,6 +14,7 @@ use crate::layers::egress::Registered;
 use crate::names::{RouteName, SessionKey, StoreName, ToolName, UpstreamName};
 use crate::principal::Principal;
 use crate::store::sql::ServerTls;
+use crate::store::tickets::TicketLimits;
 
 /// What metrics, logs and decisions call the forward listener, as a route and as the upstream behind it.
 pub const FORWARD: &str = "forward";
@@ -362,8 +363,8 @@ pub enum TicketPlace {
 pub struct TicketSettings {
     /// Where tickets live.
     pub store: TicketPlace,
-    /// How long a receipt is replayed.
-    pub replay_window: Duration,
+    /// How much it takes, and for how long it remembers.
+    pub limits: TicketLimits,
 }
 
 /// On whose behalf requests come.

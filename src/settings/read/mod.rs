@@ -12,6 +12,7 @@ mod registered;
 mod routes;
 mod secrets;
 mod stores;
+mod tickets;
 mod tools;
 mod upstreams;
 
@@ -28,9 +29,6 @@ use super::{
 use crate::guard::Venues;
 use crate::policy;
 use crate::source::{self, Field, Kind, Problems, Reader, Spot, Tree};
-
-/// How long a receipt is given back where the config does not say.
-const REPLAY_WINDOW: Duration = Duration::from_hours(24);
 
 /// Values of the command line, stronger than environment and file. Keys are paths such as `listen.agents`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -204,10 +202,10 @@ impl Reading<'_> {
     fn tickets(&self, field: &Field<'_>) -> Option<TicketSettings> {
         let mut fields = field.map()?;
         let store = self.ticket_place(&mut fields);
-        let window = fields.optional_or("replay_window", REPLAY_WINDOW, positive_duration);
+        let limits = tickets::limits(&mut fields);
         Some(TicketSettings {
             store: store?,
-            replay_window: window?,
+            limits: limits?,
         })
     }
 }
