@@ -1,4 +1,4 @@
-//! The API's description (OpenAPI 3.1), made from the table that the routes are made from.
+//! The API's description (`OpenAPI` 3.1), made from the table that the routes are made from.
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
