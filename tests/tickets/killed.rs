@@ -1,8 +1,7 @@
 //! `kill -9` at each step of ticketed calls and at random moments under load: the upstream's own ledger never shows a ticket, or a
 //! call, twice, and whatever nobody knows is `unknown`.
 //!
-//! `HOLDPOINT_KILL_ROUNDS` says how many rounds, and `HOLDPOINT_KILL_POSTGRES` names a database to keep the tickets in, in place of a
-//! file; `scripts/kill-tickets` runs many.
+//! `HOLDPOINT_KILL_ROUNDS` says how many rounds; `scripts/kill-tickets` runs many.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -16,15 +15,15 @@ use holdpoint::clock::SystemClock;
 use holdpoint::store::sql::ServerTls;
 use holdpoint::store::tickets::audit::Verifier;
 use holdpoint::store::tickets::{
-    Answer, Filter, Ticket, TicketState, TicketStore, Verdict, postgres, sqlite,
+    Answer, Filter, Ticket, TicketLimits, TicketState, TicketStore, Verdict, postgres, sqlite,
 };
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::{Child, ChildStderr, Command};
 
+use crate::conformance::local;
 use crate::support::upstream::header;
-use crate::world::{limits, local};
 
 /// Calls of a round: as many as one session may have open.
 const CALLS: usize = 5;
@@ -185,7 +184,7 @@ tools:
 ";
 
 /// Names the database to the process.
-const URL: &str = "HOLDPOINT_KILL_POSTGRES";
+const URL: &str = "KILLED_DB_URL";
 
 /// Each round has a user of its own, who may ask so often an hour.
 fn config(upstream: SocketAddr, tenant: &str, round: u64, url: Option<&String>) -> String {
@@ -215,13 +214,14 @@ struct Served {
 }
 
 impl Served {
-    async fn start(folder: &Path) -> Self {
+    async fn start(folder: &Path, url: Option<&str>) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_holdpoint"))
             .args(["serve", "--config"])
             .arg(folder.join("holdpoint.yaml"))
             .args(["--listen-agents", "127.0.0.1:0"])
             .args(["--listen-operations", "127.0.0.1:0"])
             .args(["--log-format", "json"])
+            .envs(url.map(|url| (URL, url)))
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .kill_on_drop(true)
@@ -307,23 +307,23 @@ impl Run {
     }
 
     /// Beside the process, as the command line.
-    fn store(&self) -> Arc<dyn TicketStore> {
+    async fn store(&self) -> Arc<dyn TicketStore> {
         let clock = SystemClock::shared();
-        match &self.url {
-            Some(url) => {
-                let opened =
-                    postgres::open_existing(url, &ServerTls::Off, "of the test", clock, limits());
-                opened.unwrap().tickets
-            }
-            None => sqlite::open_existing(&self.path(), clock, limits()).unwrap(),
-        }
+        let limits = TicketLimits::default();
+        let Some(url) = self.url.clone() else {
+            return sqlite::open_existing(&self.path(), clock, limits).unwrap();
+        };
+        let open =
+            move || postgres::open_existing(&url, &ServerTls::Off, "of the test", clock, limits);
+        let opened = tokio::task::spawn_blocking(open).await.unwrap();
+        opened.unwrap().tickets
     }
 
     async fn round(&mut self, round: u64) {
         let moment = Moment::ALL[usize::try_from(round).unwrap() % Moment::ALL.len()];
         let config = config(self.upstream, &self.tenant, round, self.url.as_ref());
         std::fs::write(self.folder.path().join("holdpoint.yaml"), config).unwrap();
-        let served = Served::start(self.folder.path()).await;
+        let served = Served::start(self.folder.path(), self.url.as_deref()).await;
         let orders: Vec<_> = (0..CALLS).map(|n| format!("r{round}-{n}")).collect();
         for order in &orders {
             let (status, said) = call(served.agents, order).await.unwrap();
@@ -332,13 +332,13 @@ impl Run {
         self.approve().await;
         let heard = self.kill(served, moment, &orders).await;
 
-        let served = Served::start(self.folder.path()).await;
+        let served = Served::start(self.folder.path(), self.url.as_deref()).await;
         self.look(&served, moment, &orders, &heard).await;
         served.killed().await;
     }
 
     async fn approve(&self) {
-        let store = self.store();
+        let store = self.store().await;
         let waiting = store.list(Filter {
             tenants: Some(vec![self.tenant.clone()]),
             ..Filter::state(TicketState::Requested)
@@ -426,7 +426,7 @@ impl Run {
 
     /// What the store holds in the end, against the upstream's books.
     async fn close(&self) {
-        let store = self.store();
+        let store = self.store().await;
         let mut tickets = Vec::new();
         loop {
             let filter = Filter {
@@ -474,10 +474,10 @@ fn fits(ticket: &Ticket, acts: usize) -> bool {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_call_is_carried_out_twice_and_no_loss_is_silent() {
-    let rounds = std::env::var("HOLDPOINT_KILL_ROUNDS")
-        .map_or(Moment::ALL.len() as u64, |rounds| rounds.parse().unwrap());
+/// One round for each moment, or as many as the environment says, on a file or on the database of that URL.
+pub async fn rounds(url: Option<String>) {
+    let rounds = std::env::var("HOLDPOINT_KILL_ROUNDS");
+    let rounds = rounds.map_or(Moment::ALL.len() as u64, |rounds| rounds.parse().unwrap());
     let books = Arc::new(Books::default());
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("policy.yaml"), POLICY).unwrap();
@@ -487,7 +487,7 @@ async fn no_call_is_carried_out_twice_and_no_loss_is_silent() {
         books,
         dice: Dice(0x9e37_79b9_7f4a_7c15),
         tenant: holdpoint::store::tickets::new_ticket_id().to_string(),
-        url: std::env::var(URL).ok(),
+        url,
         tallies: BTreeMap::new(),
     };
     for round in 0..rounds {
@@ -495,7 +495,7 @@ async fn no_call_is_carried_out_twice_and_no_loss_is_silent() {
     }
     run.close().await;
     for (moment, tally) in &run.tallies {
-        println!("{moment:?}: {tally:?}");
+        eprintln!("{moment:?}: {tally:?}");
     }
-    println!("{rounds} rounds: no call and no ticket twice, every loss told as unknown");
+    eprintln!("{rounds} rounds: no call and no ticket twice, every loss told as unknown");
 }
