@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use crate::store::tickets::TicketStore;
 
 /// How often.
-const EVERY: Duration = Duration::from_hours(1);
+const EVERY: Duration = Duration::from_mins(10);
 
 /// A pause between two removals, so that calls have their turn.
 const BETWEEN: Duration = Duration::from_millis(200);
