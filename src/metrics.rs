@@ -360,7 +360,11 @@ impl Metrics {
 
     /// What was forgotten of who said what.
     pub fn forgotten(&self, forgotten: Forgotten) {
-        for (what, number) in [("session", forgotten.sessions), ("text", forgotten.texts)] {
+        for (what, number) in [
+            ("session", forgotten.sessions),
+            ("returned", forgotten.returned),
+            ("text", forgotten.texts),
+        ] {
             let counter = self.forgotten.with_label_values(&[what]);
             counter.inc_by(count(number));
         }
@@ -438,7 +442,7 @@ fn forgotten(registry: &Registry) -> IntCounterVec {
         registry,
         IntCounterVec::new(Opts::new(name, help), &["what"]),
     );
-    for what in ["session", "text"] {
+    for what in ["session", "returned", "text"] {
         counters.with_label_values(&[what]);
     }
     counters

@@ -18,12 +18,14 @@ pub use settle::{Claim, Outcome, Receipt, Settlement, Settler};
 use together::Unsent;
 pub use together::refuse_together;
 
+use crate::acquainted::{Acquainted, Digest, Who};
 use crate::clock::Clock;
 use crate::item::{Exchange, Item, Located, RouteKind, ToolCall, UnreadableCall};
-use crate::layers::{Context, LAYERS, Layer, Memo};
+use crate::layers::{Context, LAYERS, Layer, Memo, Reached};
 use crate::ledger::Ledger;
 use crate::names::{RouteName, RuleId, ToolName};
 use crate::policy::{ExecutesAt, Modes, Policy, PolicyHash};
+use crate::principal::Principal;
 use crate::source::{Problem, Problems};
 use crate::store::Stores;
 use crate::verdict::{Finding, Hold, LayerId, Mode, Opinion, Reason, Ruling, Undecided, Verdict};
@@ -119,6 +121,9 @@ pub struct Guard {
     observers: Vec<Arc<dyn Observer>>,
     track_reached: bool,
     traces: bool,
+    /// `None`: nothing asks what users have reached before.
+    reached: Option<Reached>,
+    acquainted: Arc<dyn Acquainted>,
 }
 
 impl fmt::Debug for Guard {
@@ -178,7 +183,10 @@ impl Guard {
         let settler = (modes.of(LayerId::Tickets) == Mode::Enforce)
             .then(|| crate::layers::tickets::settler(&policy, &parts.stores))
             .transpose()?;
+        let reached = policy.remembers();
         Ok(Self {
+            reached: reached.then(|| Reached::new(&policy, &parts.stores)),
+            acquainted: parts.stores.acquainted,
             traces: !parts.provenance_off && policy.traces(),
             policy,
             layers,
@@ -295,6 +303,45 @@ impl Guard {
         let mut decision = told.made();
         decision.charges = charges.made();
         Ok(decision)
+    }
+
+    /// What is to be remembered of the calls that this decision has carried out, once their answer is there.
+    pub fn reached(&self, exchange: &Exchange, decision: &Decision) -> Vec<Digest> {
+        let Some(reached) = &self.reached else {
+            return Vec::new();
+        };
+        let memo = Memo::default();
+        let replayed = |index| decision.receipts.iter().any(|(of, _)| *of == index);
+        let mut digests = Vec::new();
+        for (index, (located, ruling)) in exchange.items.iter().zip(&decision.rulings).enumerate() {
+            let Item::ToolCall(call) = &located.item else {
+                continue;
+            };
+            let context = self.context(exchange, located, &memo);
+            let passes = ruling.verdict == Verdict::Allow && context.executes_here;
+            if passes && !replayed(index) {
+                digests.extend(reached.digests(call, &context));
+            }
+        }
+        digests
+    }
+
+    /// Remembers what a user's calls have reached. A failure is logged: what is not remembered is met for the first time again.
+    pub async fn acquaint(&self, principal: &Principal, reached: &[Digest]) {
+        if reached.is_empty() {
+            return;
+        }
+        let who = Who::of(principal);
+        let recorded = self
+            .acquainted
+            .record(&who, reached, self.clock.now())
+            .await;
+        if let Err(cause) = recorded {
+            tracing::error!(
+                cause,
+                "what a user's call has reached could not be remembered"
+            );
+        }
     }
 
     /// Tells the observers that every item of the exchange is refused, by a layer's own matcher in another room: where there is

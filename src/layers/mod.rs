@@ -8,6 +8,7 @@ pub mod injection;
 mod lookup;
 mod memo;
 pub mod ownership;
+mod reached;
 pub mod recipients;
 mod support;
 pub mod tickets;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 pub use memo::Memo;
+pub use reached::{Came, Reached};
 
 use crate::item::{Exchange, Located};
 use crate::ledger::Entry;

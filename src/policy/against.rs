@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::{
     Allowed, Checked, ExecutesAt, Gate, HttpLookup, Lookup, Origin, Otherwise, Policy, PrivateRule,
-    SqlLookup, ToolMatcher, ToolRule, ToolSecrets, usage,
+    SqlLookup, ToolMatcher, ToolRule, ToolSecrets, origins, usage,
 };
 use crate::item::RouteKind;
 use crate::names::{LookupName, RouteName, StoreName, ToolName, UpstreamName};
@@ -225,14 +225,16 @@ impl Against<'_> {
         }
         for (id, allow) in self.policy.allows() {
             for (index, allowed) in allow.iter().enumerate() {
-                let (word, silent) = match allowed {
-                    Allowed::From(Origin::User | Origin::UserSite) => ("the user", true),
-                    Allowed::From(Origin::Operator) => ("the operator", true),
-                    Allowed::From(Origin::ToolOutput(rule)) => (
+                let Some(origin) = origins(std::slice::from_ref(allowed)).next() else {
+                    continue;
+                };
+                let (word, silent) = match origin {
+                    Origin::User | Origin::UserSite => ("the user", true),
+                    Origin::Operator => ("the operator", true),
+                    Origin::ToolOutput(rule) => (
                         "the user",
                         rule.asked || rule.like_user || !rule.beside.is_empty(),
                     ),
-                    Allowed::List(_) | Allowed::Lookup(_) => continue,
                 };
                 if silent {
                     problems.0.push(self.at(
@@ -499,10 +501,12 @@ fn meant(place: &str, rule: &ToolRule, tools: &[&ToolName]) -> String {
 }
 
 fn can_hold(rule: &ToolRule) -> bool {
-    let hold = Otherwise::Hold;
     rule.ticket.is_some()
-        || rule.egress.iter().any(|rule| rule.otherwise == hold)
-        || rule.recipients.iter().any(|rule| rule.otherwise == hold)
-        || rule.arguments.iter().any(|rule| rule.otherwise == hold)
-        || rule.when.iter().any(|rule| rule.otherwise == hold)
+        || rule.egress.iter().any(|rule| rule.otherwise.can_hold())
+        || rule.recipients.iter().any(|rule| rule.otherwise.can_hold())
+        || rule.arguments.iter().any(|rule| rule.otherwise.can_hold())
+        || rule
+            .when
+            .iter()
+            .any(|rule| rule.otherwise == Otherwise::Hold)
 }

@@ -32,7 +32,7 @@ pub use regions::Region;
 
 use super::arguments::Arguments;
 use super::support::{ByRule, Objections, applying, finding, list};
-use super::vouch::Vouchers;
+use super::vouch::{Unlisted, Vouchers};
 use super::{Context, Layer, LayerDef};
 use crate::item::{Item, Located, ToolCall};
 use crate::names::RuleId;
@@ -97,6 +97,13 @@ fn build(policy: &Arc<Policy>, stores: &Stores) -> Result<Arc<dyn Layer>, Proble
     } else {
         Err(Problems(problems))
     }
+}
+
+/// Every recipient that the rule reads in a call, listed or not; none where it is not strict JSON.
+pub(super) fn everybody(rule: &RecipientRule, args: &crate::item::Arguments) -> Vec<Unlisted> {
+    let nobody = List::default();
+    let found = judge::find(rule, &nobody, args);
+    found.map(|found| found.unlisted).unwrap_or_default()
 }
 
 /// What a list must have for recipients of a kind, in the words of the policy; `None`: it has it.
@@ -165,7 +172,7 @@ impl Ready {
             judge::find(&self.rule, &self.list, &call.args).map_err(|error| unreadable(&error))?;
         for objection in found.objections {
             let (reason, otherwise) = if objection.code.is_understood() {
-                (Reason::RecipientNotAllowed, self.rule.otherwise)
+                (Reason::RecipientNotAllowed, self.rule.otherwise.strictest())
             } else {
                 (Reason::RecipientUnreadable, Otherwise::Deny)
             };
@@ -176,7 +183,8 @@ impl Ready {
             return Ok(());
         }
         let read = |text: &str| judge::canonical(&self.rule, text);
-        let unvouched = self.vouchers.judge(context, found.unlisted, read).await?;
+        let about = (&call.tool, context);
+        let unvouched = self.vouchers.judge(about, found.unlisted, read).await?;
         for unvouched in unvouched {
             let code = Code::RecipientNotAllowed;
             let detail = format!("{code}: {}", unvouched.detail);

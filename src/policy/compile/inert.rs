@@ -146,7 +146,14 @@ fn layers_without_rules(layers: &Field<'_>, policy: &Policy) {
 
 fn held<'r>(rule: &Field<'r>) -> Option<Field<'r>> {
     let word = rule.peek("otherwise").or_else(|| rule.peek("else"));
-    word.filter(|field| field.node().as_text() == Some("hold"))
+    let holds = |field: &Field<'_>| field.node().as_text() == Some("hold");
+    word.filter(|word| {
+        if word.is_map() {
+            let words = word.entries().unwrap_or_default();
+            return words.iter().any(|(_, field)| holds(field));
+        }
+        holds(word)
+    })
 }
 
 /// `site` is about URLs.
@@ -183,7 +190,7 @@ fn holds_without_tickets(root: &Field<'_>, policy: &Policy) {
     if policy
         .egress
         .as_ref()
-        .is_some_and(|e| e.otherwise == Otherwise::Hold)
+        .is_some_and(|e| e.otherwise.can_hold())
         && let Some(field) = root.peek("egress").and_then(|egress| held(&egress))
     {
         say(&field);

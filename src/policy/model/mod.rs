@@ -3,6 +3,7 @@
 mod allowed;
 mod conditions;
 mod egress;
+mod fallback;
 mod injection;
 mod lookup;
 mod ownership;
@@ -16,9 +17,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use allowed::{Allowed, ArgumentRule, Origin, lists, lookups, origins};
+pub use allowed::{Allowed, ArgumentRule, Origin, asks_known, lists, lookups, origins};
 pub use conditions::{Claim, Condition, Hours, Limit, Per, PrincipalPart, Scalar, Test};
 pub use egress::{Budget, EgressRule, ForwardRule, Reach, RenderedRule};
+pub use fallback::{Fallback, Otherwise};
 pub use injection::{InjectionPolicy, Thresholds};
 pub use lookup::{HttpLookup, Lookup, SqlLookup};
 pub use ownership::{Owners, OwnershipRule};
@@ -275,14 +277,4 @@ pub struct ProviderToolRule {
     pub kind: ToolMatcher,
     /// The servers that it may reach, paths below included. `None`: for a tool whose request names no server.
     pub servers: Option<Vec<Location>>,
-}
-
-/// What becomes of a value that no list allows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Otherwise {
-    /// The call is refused.
-    #[default]
-    Deny,
-    /// The call waits for a ticket; without an approver it is refused.
-    Hold,
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Allowed, Otherwise, Selector};
+use super::{Allowed, Fallback, Selector};
 use crate::layers::recipients::Region;
 use crate::names::RuleId;
 
@@ -121,7 +121,7 @@ pub struct RecipientRule {
     /// Who passes.
     pub allow: Vec<Allowed>,
     /// What otherwise.
-    pub otherwise: Otherwise,
+    pub otherwise: Fallback,
     /// For mailboxes.
     pub plus: Plus,
     /// For phone numbers written in the form of their country.
@@ -140,7 +140,7 @@ impl RecipientRule {
             at,
             kind,
             allow: Vec::new(),
-            otherwise: Otherwise::Deny,
+            otherwise: Fallback::default(),
             plus: Plus::Distinct,
             region: None,
             headers: Vec::new(),

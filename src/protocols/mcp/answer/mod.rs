@@ -59,6 +59,8 @@ pub(super) struct Reader {
     held: Option<Held>,
     /// The answer to the request has come.
     answered: bool,
+    /// It is a result that is no error.
+    done: bool,
     /// An event had an id: the client may come back for what follows.
     resumable: bool,
     /// The conversation that this stream has opened, and that ends with it.
@@ -125,6 +127,7 @@ impl Reader {
             expected,
             held: None,
             answered: false,
+            done: false,
             resumable: false,
             opened: None,
             begun: false,
@@ -146,6 +149,7 @@ impl Reader {
         match &self.expected.asked {
             Some((asked, question)) if *asked == id => {
                 self.answered = true;
+                self.done = is_done(node);
                 Some(question.clone())
             }
             _ => noted,
@@ -269,6 +273,17 @@ impl Drop for Reader {
     }
 }
 
+/// Whether the response is a result that does not call itself an error.
+fn is_done(response: &Node) -> bool {
+    let result = response.get("result");
+    let error = |result: &Node| {
+        result
+            .get("isError")
+            .map(|error| error.kind == Kind::Bool(true))
+    };
+    result.is_some_and(|result| error(result) != Some(true))
+}
+
 /// The body itself, or the event around it.
 fn written(event: Option<Event>, body: Bytes) -> Result<Bytes, Malformed> {
     let Some(mut event) = event else {
@@ -280,6 +295,10 @@ fn written(event: Option<Event>, body: Bytes) -> Result<Bytes, Malformed> {
 }
 
 impl ResponseReader for Reader {
+    fn is_done(&self) -> bool {
+        self.done
+    }
+
     fn framing(&self) -> Framing {
         match self.expected.body {
             Body::Events => Framing::Events,
