@@ -123,6 +123,7 @@ pub struct Metrics {
     upstream_errors: IntCounterVec,
     refusals: IntCounterVec,
     forgotten: IntCounterVec,
+    undeclared: IntCounterVec,
     in_flight: IntGauge,
     clients: Clients,
     build: IntGaugeVec,
@@ -245,6 +246,11 @@ impl Metrics {
                 &["route", "code"],
             ),
             forgotten: forgotten(&registry),
+            undeclared: counters(
+                "holdpoint_undeclared_recipients_total",
+                "Calls with a text that looks like a recipient and that no rule is for.",
+                &["route"],
+            ),
             in_flight: registered(
                 &registry,
                 IntGauge::new(
@@ -277,6 +283,7 @@ impl Metrics {
         self.durations.with_label_values(&[route.as_str()]);
         self.scanned.with_label_values(&[route.as_str()]);
         self.unreadable.with_label_values(&[route.as_str()]);
+        self.undeclared.with_label_values(&[route.as_str()]);
         for reason in Unscanned::ALL {
             self.unscanned
                 .with_label_values(&[route.as_str(), reason.as_str()]);
@@ -427,6 +434,10 @@ impl Observer for Metrics {
                 .and_then(|index| self.verdicts.get(index));
             let Some(counter) = counter else { continue };
             counter.inc();
+            if opinion.undeclared {
+                let route = exchange.route.as_str();
+                self.undeclared.with_label_values(&[route]).inc();
+            }
             if let Some(histogram) = self.layers.get(layer_index(opinion.layer)) {
                 histogram.observe(opinion.elapsed.as_secs_f64());
             }

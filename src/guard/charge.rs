@@ -15,9 +15,24 @@ use crate::verdict::{Finding, LayerId, Mode, Reason, Ruling, Undecided, Verdict}
 /// is made; from then on it is kept unless its taker gives it back.
 #[derive(Default)]
 pub struct Charges {
-    ledger: Option<Arc<dyn Ledger>>,
-    made: Vec<(usize, Charged)>,
+    made: Vec<Made>,
     pending: bool,
+}
+
+/// One charge, and the ledger in which it stands.
+struct Made {
+    index: usize,
+    ledger: Arc<dyn Ledger>,
+    charged: Charged,
+}
+
+impl fmt::Debug for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Made")
+            .field(&self.index)
+            .field(&self.charged)
+            .finish()
+    }
 }
 
 impl fmt::Debug for Charges {
@@ -29,9 +44,8 @@ impl fmt::Debug for Charges {
 }
 
 impl Charges {
-    pub(super) fn pending(ledger: &Arc<dyn Ledger>) -> Self {
+    pub(super) const fn pending() -> Self {
         Self {
-            ledger: Some(Arc::clone(ledger)),
             made: Vec::new(),
             pending: true,
         }
@@ -43,15 +57,13 @@ impl Charges {
             let verdict = rulings.get(index).map(|ruling| &ruling.verdict);
             verdict.is_none_or(|verdict| *verdict != Verdict::Allow)
         };
-        if let Some(ledger) = &self.ledger {
-            self.made.retain(|(index, charged)| {
-                let withdrawn = refused(*index);
-                if withdrawn {
-                    ledger.give_back(charged);
-                }
-                !withdrawn
-            });
-        }
+        self.made.retain(|made| {
+            let withdrawn = refused(made.index);
+            if withdrawn {
+                made.ledger.give_back(&made.charged);
+            }
+            !withdrawn
+        });
     }
 
     /// The decision is made: its taker sends the calls.
@@ -68,9 +80,9 @@ impl Charges {
 
 impl Drop for Charges {
     fn drop(&mut self) {
-        if let Some(ledger) = self.ledger.as_ref().filter(|_| self.pending) {
-            for (_, charged) in &self.made {
-                ledger.give_back(charged);
+        if self.pending {
+            for made in &self.made {
+                made.ledger.give_back(&made.charged);
             }
         }
     }
@@ -105,7 +117,11 @@ impl Guard {
                 })
                 .collect();
             match self.ledger.charge(&entries, self.clock.now()) {
-                Ok(made) => charges.made.push((index, made)),
+                Ok(charged) => charges.made.push(Made {
+                    index,
+                    ledger: Arc::clone(&self.ledger),
+                    charged,
+                }),
                 Err(Uncharged::Exceeded(rule)) => {
                     return Err(Finding {
                         layer: layer.id(),
@@ -123,6 +139,32 @@ impl Guard {
                 }
             }
         }
+        self.charge_in_shadow((index, located), context, charges);
         Ok(())
+    }
+
+    /// Layers in shadow have a ledger of their own, so that they say what they would have said: a call that they would have
+    /// refused, or could not count, is not charged there.
+    fn charge_in_shadow(
+        &self,
+        (index, located): (usize, &Located),
+        context: &Context<'_>,
+        charges: &mut Charges,
+    ) {
+        let shadows = self.layers.iter();
+        for (_, layer) in shadows.filter(|(mode, _)| *mode == Mode::Shadow) {
+            let entries = layer.charges(located, context).unwrap_or_default();
+            let entries: Vec<_> = entries.into_iter().map(|(entry, _)| entry).collect();
+            if entries.is_empty() {
+                continue;
+            }
+            if let Ok(charged) = self.shadow.charge(&entries, self.clock.now()) {
+                charges.made.push(Made {
+                    index,
+                    ledger: Arc::clone(&self.shadow),
+                    charged,
+                });
+            }
+        }
     }
 }

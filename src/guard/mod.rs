@@ -22,7 +22,7 @@ use crate::acquainted::{Acquainted, Digest, Who};
 use crate::clock::Clock;
 use crate::item::{Exchange, Item, Located, RouteKind, ToolCall, UnreadableCall};
 use crate::layers::{Context, LAYERS, Layer, Memo, Reached};
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, MemoryLedger};
 use crate::names::{RouteName, RuleId, ToolName};
 use crate::policy::{ExecutesAt, Modes, Policy, PolicyHash};
 use crate::principal::Principal;
@@ -32,6 +32,9 @@ use crate::verdict::{Finding, Hold, LayerId, Mode, Opinion, Reason, Ruling, Unde
 
 /// How long one layer may take for one item before it is `Undecided`.
 pub const LAYER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Most accounts of limits that layers in shadow remember.
+const SHADOW_ACCOUNTS: usize = 10_000;
 
 /// So many items are judged before other requests get their turn.
 const SLICE: usize = 64;
@@ -116,6 +119,8 @@ pub struct Guard {
     layers: Vec<(Mode, Arc<dyn Layer>)>,
     settler: Option<Arc<dyn Settler>>,
     ledger: Arc<dyn Ledger>,
+    /// What calls would have come to under layers in shadow: nothing of it counts anywhere else.
+    shadow: Arc<dyn Ledger>,
     clock: Arc<dyn Clock>,
     venues: Venues,
     observers: Vec<Arc<dyn Observer>>,
@@ -159,10 +164,27 @@ impl Guard {
     pub fn new(policy: Arc<Policy>, modes: &Modes, parts: Parts) -> Result<Self, Problems> {
         let mut problems = Vec::new();
         let mut layers = Vec::new();
+        // A layer may depend on whether another one enforces.
+        let policy = if policy.modes == *modes {
+            policy
+        } else {
+            let mut changed = Policy::clone(&policy);
+            changed.modes.clone_from(modes);
+            Arc::new(changed)
+        };
+        let shadow: Arc<dyn Ledger> = Arc::new(MemoryLedger::new(SHADOW_ACCOUNTS));
+        let shadowed = Stores {
+            ledger: Arc::clone(&shadow),
+            ..parts.stores.clone()
+        };
         for id in LayerId::ALL {
             let mode = modes.of(id);
+            let stores = match mode {
+                Mode::Shadow => &shadowed,
+                Mode::Off | Mode::Enforce => &parts.stores,
+            };
             match LAYERS.iter().find(|def| def.id == id) {
-                Some(def) => match (def.build)(&policy, &parts.stores) {
+                Some(def) => match (def.build)(&policy, stores) {
                     Ok(layer) => layers.push((mode, layer)),
                     // A layer that is off need not be able to run.
                     Err(_) if mode == Mode::Off => {}
@@ -192,6 +214,7 @@ impl Guard {
             layers,
             settler,
             ledger: parts.stores.ledger,
+            shadow,
             clock: parts.stores.clock,
             venues: parts.venues,
             observers: parts.observers,
@@ -199,7 +222,7 @@ impl Guard {
         })
     }
 
-    /// The policy it runs.
+    /// The policy it runs, with the modes that it runs with.
     pub const fn policy(&self) -> &Arc<Policy> {
         &self.policy
     }
@@ -235,7 +258,7 @@ impl Guard {
         let rulings = Vec::with_capacity(exchange.items.len());
         let mut decision = Decision::new(self.policy.hash.clone(), rulings);
         let mut claims = Unsent::default();
-        let mut charges = Charges::pending(&self.ledger);
+        let mut charges = Charges::pending();
         let memo = Memo::default();
         for (index, located) in exchange.items.iter().enumerate() {
             if index % SLICE == SLICE - 1 {
@@ -360,6 +383,7 @@ impl Guard {
                 reached: true,
                 verdict: Verdict::Deny(finding.clone()),
                 elapsed: Duration::ZERO,
+                undeclared: false,
             }],
         };
         let rulings = exchange.items.iter().map(refused).collect();
@@ -437,6 +461,7 @@ impl Guard {
                 mode: *mode,
                 reached: !denied,
                 elapsed: started.elapsed(),
+                undeclared: *mode != Mode::Off && layer.has_undeclared(located, context),
                 verdict,
             });
             denied |= *mode == Mode::Enforce

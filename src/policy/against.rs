@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use super::unguarded::unguarded;
 use super::{
     Allowed, Checked, ExecutesAt, Gate, HttpLookup, Lookup, Origin, Otherwise, Policy, PrivateRule,
     SqlLookup, ToolMatcher, ToolRule, ToolSecrets, origins, usage,
@@ -36,6 +37,7 @@ pub fn check_against(checked: &Checked, settings: &Settings, stores: &Stores) ->
         problems.extend(against.identities(rule));
         problems.extend(against.unsettled(rule));
     }
+    problems.extend(unguarded(checked, settings));
     problems.sorted()
 }
 

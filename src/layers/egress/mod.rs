@@ -337,6 +337,26 @@ pub(super) fn hosts(
     found
 }
 
+/// Where in arguments texts stand that are URLs, by their key or themselves, and that no rule judges.
+pub(crate) fn undeclared(judged: &[&Selector], args: &serde_json::Value) -> Vec<String> {
+    let mut covered = HashSet::new();
+    for selector in judged {
+        selector.each_below(args, |at, _| {
+            covered.insert(at.pointer.clone());
+        });
+    }
+    let mut found = Vec::new();
+    Selector::everything().each_below(args, |at, value| {
+        let Some(text) = value.as_str().filter(|_| !covered.contains(&at.pointer)) else {
+            return;
+        };
+        if field::names_a_url(at.key) || Url::read(text).is_ok() {
+            found.push(at.pointer.clone());
+        }
+    });
+    found
+}
+
 /// The fine code stands before the words.
 fn objection(rule: &RuleId, at: Option<String>, denied: Denied) -> Finding {
     finding(
