@@ -1,5 +1,7 @@
 //! Arguments that the config's descriptions of tools know, that look like recipients or URLs, and that no rule is for.
 
+use serde_json::Value;
+
 use super::{Checked, Effect, Policy, ToolRule, Undeclared};
 use crate::layers::{egress, recipients};
 use crate::settings::{HttpTool, RouteProtocol, Settings};
@@ -26,9 +28,10 @@ pub(super) fn unguarded(checked: &Checked, settings: &Settings) -> Vec<Problem> 
 
 fn of_tool(checked: &Checked, tool: &HttpTool) -> Vec<Problem> {
     let policy = &checked.policy;
-    let Some(name) = tool.tool.as_ref().filter(|_| !tool.example.is_null()) else {
+    let Some(name) = &tool.tool else {
         return Vec::new();
     };
+    let example = example(tool);
     let rule = policy.rule_for(name);
     if rule.is_some_and(|rule| rule.deny) {
         return Vec::new();
@@ -43,7 +46,7 @@ fn of_tool(checked: &Checked, tool: &HttpTool) -> Vec<Problem> {
         }
     };
     let mut problems = Vec::new();
-    if let Some((places, strict)) = recipients(policy, rule, tool) {
+    if let Some((places, strict)) = recipients(policy, rule, &example) {
         let message = format!(
             "`{name}` has arguments that look like recipients, and no rule is for them: {places}"
         );
@@ -55,7 +58,7 @@ fn of_tool(checked: &Checked, tool: &HttpTool) -> Vec<Problem> {
                 .warning(),
         }));
     }
-    if let Some(places) = urls(policy, rule, tool) {
+    if let Some(places) = urls(policy, rule, &example) {
         let message = format!(
             "`{name}` has arguments that look like URLs, and no rule says where they may lead: {places}"
         );
@@ -66,6 +69,18 @@ fn of_tool(checked: &Checked, tool: &HttpTool) -> Vec<Problem> {
     problems
 }
 
+/// What is known of the tool's arguments: by its description, or where the config writes it out by its path and headers.
+fn example(tool: &HttpTool) -> Value {
+    if !tool.example.is_null() {
+        return tool.example.clone();
+    }
+    let parts = tool.path.split('{').skip(1);
+    let names = parts.filter_map(|part| part.split_once('}').map(|(name, _)| name));
+    let names = names.chain(tool.headers.iter().map(String::as_str));
+    let members = names.map(|name| (name.to_owned(), "x".into()));
+    Value::Object(members.collect())
+}
+
 /// Whether a person sees every call of such a tool.
 fn is_seen(policy: &Policy, rule: Option<&ToolRule>) -> bool {
     let enforced = policy.modes.of(LayerId::Tickets) == Mode::Enforce;
@@ -73,7 +88,7 @@ fn is_seen(policy: &Policy, rule: Option<&ToolRule>) -> bool {
 }
 
 /// Undeclared recipients, and whether calls with them are refused.
-fn recipients(policy: &Policy, rule: Option<&ToolRule>, tool: &HttpTool) -> Option<(String, bool)> {
+fn recipients(policy: &Policy, rule: Option<&ToolRule>, example: &Value) -> Option<(String, bool)> {
     let reads = rule.is_some_and(|rule| rule.effect == Effect::Read);
     if reads || policy.modes.of(LayerId::Recipients) == Mode::Off {
         return None;
@@ -83,10 +98,10 @@ fn recipients(policy: &Policy, rule: Option<&ToolRule>, tool: &HttpTool) -> Opti
     if !strict && is_seen(policy, rule) {
         return None;
     }
-    named(recipients::undeclared(rule, &tool.example)).map(|places| (places, strict))
+    named(recipients::undeclared(rule, example)).map(|places| (places, strict))
 }
 
-fn urls(policy: &Policy, rule: Option<&ToolRule>, tool: &HttpTool) -> Option<String> {
+fn urls(policy: &Policy, rule: Option<&ToolRule>, example: &Value) -> Option<String> {
     let own = rule.map(|rule| &rule.egress[..]).unwrap_or_default();
     let everywhere = own.is_empty() && policy.egress.is_some();
     if everywhere || is_seen(policy, rule) || policy.modes.of(LayerId::Egress) == Mode::Off {
@@ -97,7 +112,7 @@ fn urls(policy: &Policy, rule: Option<&ToolRule>, tool: &HttpTool) -> Option<Str
     let judged: Vec<_> = egress
         .chain(arguments.iter().flat_map(|rule| &rule.at))
         .collect();
-    named(egress::undeclared(&judged, &tool.example))
+    named(egress::undeclared(&judged, example))
 }
 
 fn named(places: Vec<String>) -> Option<String> {

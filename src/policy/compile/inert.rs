@@ -1,5 +1,6 @@
 //! Controls that are written down and never run: the commonest fault of a guardrail.
 
+use super::vouchers;
 use crate::policy::{self, Otherwise, Policy, ToolMatcher, ToolRule};
 use crate::source::{Field, Problem};
 use crate::verdict::{LayerId, Mode};
@@ -14,6 +15,7 @@ pub(super) fn warn(root: &Field<'_>, policy: &Policy) {
     }
     holds_without_tickets(root, policy);
     sites_of_no_urls(root);
+    vouchers::warn(root, policy);
     unused(root, policy);
     let any = |rule: &ToolRule| rule.matcher == ToolMatcher::Any;
     if !policy.tools.iter().any(any) {
@@ -84,7 +86,7 @@ fn sections_of_layers_that_are_off(root: &Field<'_>, policy: &Policy) {
     }
 }
 
-fn rules<'r>(root: &Field<'r>) -> Vec<Field<'r>> {
+pub(super) fn rules<'r>(root: &Field<'r>) -> Vec<Field<'r>> {
     let tools = root.peek("tools");
     tools.and_then(|tools| tools.list()).unwrap_or_default()
 }

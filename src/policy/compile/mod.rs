@@ -9,6 +9,7 @@ mod matcher;
 mod provider_tools;
 mod shared;
 mod tools;
+mod vouchers;
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -92,11 +92,16 @@ impl Policy {
         all.chain(tools)
     }
 
+    /// Whether a rule vouches for values by where they come from.
+    pub fn vouches_by_origin(&self) -> bool {
+        self.allows()
+            .any(|(_, allow)| origins(allow).next().is_some())
+    }
+
     /// Whether a rule asks where values come from.
     pub fn traces(&self) -> bool {
-        let asks = |(_, allow): (_, &[Allowed])| origins(allow).next().is_some();
         let fallbacks = || self.fallbacks().any(|(_, fallback)| fallback.asks_who());
-        !self.private.is_empty() || self.allows().any(asks) || fallbacks()
+        !self.private.is_empty() || self.vouches_by_origin() || fallbacks()
     }
 
     /// Every `otherwise` of values with the rule that it stands in.

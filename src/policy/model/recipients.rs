@@ -54,6 +54,16 @@ impl RecipientKind {
         }
     }
 
+    /// Kinds whose recipients are one another's: what they are compared as.
+    pub(crate) const fn class(self) -> &'static str {
+        match self {
+            Self::Email | Self::RawEmail | Self::Calendar | Self::Share => "mailbox",
+            Self::Phone => "phone",
+            Self::Account | Self::Iban => "account",
+            Self::Chat => "chat",
+        }
+    }
+
     /// Whether its recipients are mailboxes, so that `plus` has a meaning.
     pub const fn has_mailboxes(self) -> bool {
         matches!(
