@@ -197,7 +197,13 @@ impl Vouchers {
         }
         let class = evidence.class(&standing);
         let otherwise = self.otherwise.of(class, known);
-        Some((why(class, &standing), otherwise))
+        let why = why(class, &standing);
+        let first = self.acquainted.is_some() && !known;
+        let why = match first {
+            true => Cow::Owned(format!("{why}; it is met for the first time")),
+            false => why,
+        };
+        Some((why, otherwise))
     }
 
     /// Whether the value comes from there.

@@ -265,6 +265,7 @@ fn identity(passage: &Passage) -> u64 {
         Whose::Operator => 1.hash(&mut hasher),
         Whose::Tool(answer) => {
             2.hash(&mut hasher);
+            answer.is_key.hash(&mut hasher);
             answer.tool.hash(&mut hasher);
             answer
                 .args()

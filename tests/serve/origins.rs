@@ -28,7 +28,7 @@ async fn code(world: &World, headers: &[(&str, &str)], tool: &str, args: &Value)
     let answer = world.rig.ask(asked).await;
     match answer.status {
         200 => "200".to_owned(),
-        _ => answer.json()["code"].as_str().unwrap().to_owned(),
+        _ => answer.json()["error"].as_str().unwrap().to_owned(),
     }
 }
 
@@ -81,22 +81,19 @@ async fn what_becomes_of_a_value_depends_on_who_said_it() {
         assert_eq!(said, expected, "{tool} {address}");
     }
     // Where nobody can tell who said what, the stricter of what it may be: without a session, and after it was forgotten.
-    let other = ("holdpoint-session", "s-2");
-    for headers in [vec![], vec![SESSION]] {
-        for tool in ["send", "invite"] {
-            let said = code(&world, &headers, tool, &to("eve@evil.example")).await;
-            let known = tool == "send" && !headers.is_empty();
-            assert_eq!(
-                said,
-                if known { HELD } else { DENIED },
-                "{tool} {headers:?}"
-            );
-        }
-        world.ask(WAYS[0], &[other], &ask, "look", &json!({})).await;
-    }
     for tool in ["send", "invite"] {
-        let said = code(&world, &[SESSION], tool, &to("eve@evil.example")).await;
+        let said = code(&world, &[], tool, &to("eve@evil.example")).await;
         assert_eq!(said, DENIED, "{tool}");
+    }
+    let other = ("holdpoint-session", "s-2");
+    world.ask(WAYS[0], &[other], &ask, "look", &json!({})).await;
+    for (tool, address) in [
+        ("send", "ann@x.example"),
+        ("send", "eve@evil.example"),
+        ("invite", "mallory@evil.example"),
+    ] {
+        let said = code(&world, &[SESSION], tool, &to(address)).await;
+        assert_eq!(said, DENIED, "{tool} {address}");
     }
 }
 
