@@ -1,7 +1,9 @@
 //! The guard: ordered layers with modes. It judges, settles tickets, and turns every failure into a refusal.
 
+mod build;
 mod charge;
 mod combine;
+mod reached;
 mod settle;
 mod together;
 
@@ -18,15 +20,14 @@ pub use settle::{Claim, Outcome, Receipt, Settlement, Settler};
 use together::Unsent;
 pub use together::refuse_together;
 
-use crate::acquainted::{Acquainted, Digest, Who};
+use crate::acquainted::Acquainted;
 use crate::clock::Clock;
 use crate::item::{Exchange, Item, Located, RouteKind, ToolCall, UnreadableCall};
-use crate::layers::{Context, LAYERS, Layer, Memo, Reached};
+use crate::layers::{Context, Layer, Memo, Reached};
 use crate::ledger::{Ledger, MemoryLedger};
 use crate::names::{RouteName, RuleId, ToolName};
 use crate::policy::{ExecutesAt, Modes, Policy, PolicyHash};
-use crate::principal::Principal;
-use crate::source::{Problem, Problems};
+use crate::source::Problems;
 use crate::store::Stores;
 use crate::verdict::{Finding, Hold, LayerId, Mode, Opinion, Reason, Ruling, Undecided, Verdict};
 
@@ -162,8 +163,6 @@ impl Guard {
     /// # Errors
     /// Every layer that is switched on and cannot run.
     pub fn new(policy: Arc<Policy>, modes: &Modes, parts: Parts) -> Result<Self, Problems> {
-        let mut problems = Vec::new();
-        let mut layers = Vec::new();
         // A layer may depend on whether another one enforces.
         let policy = if policy.modes == *modes {
             policy
@@ -173,35 +172,7 @@ impl Guard {
             Arc::new(changed)
         };
         let shadow: Arc<dyn Ledger> = Arc::new(MemoryLedger::new(SHADOW_ACCOUNTS));
-        let shadowed = Stores {
-            ledger: Arc::clone(&shadow),
-            ..parts.stores.clone()
-        };
-        for id in LayerId::ALL {
-            let mode = modes.of(id);
-            let stores = match mode {
-                Mode::Shadow => &shadowed,
-                Mode::Off | Mode::Enforce => &parts.stores,
-            };
-            match LAYERS.iter().find(|def| def.id == id) {
-                Some(def) => match (def.build)(&policy, stores) {
-                    Ok(layer) => layers.push((mode, layer)),
-                    // A layer that is off need not be able to run.
-                    Err(_) if mode == Mode::Off => {}
-                    Err(found) => problems.extend(found.0),
-                },
-                None if mode == Mode::Off => {}
-                None => problems.push(
-                    Problem::new(format!(
-                        "the layer `{id}` is switched on but this build has none"
-                    ))
-                    .help(format!("set `layers.{id}: off`")),
-                ),
-            }
-        }
-        if !problems.is_empty() {
-            return Err(Problems(problems));
-        }
+        let layers = build::layers(&policy, &parts.stores, &shadow)?;
         let settler = (modes.of(LayerId::Tickets) == Mode::Enforce)
             .then(|| crate::layers::tickets::settler(&policy, &parts.stores))
             .transpose()?;
@@ -326,45 +297,6 @@ impl Guard {
         let mut decision = told.made();
         decision.charges = charges.made();
         Ok(decision)
-    }
-
-    /// What is to be remembered of the calls that this decision has carried out, once their answer is there.
-    pub fn reached(&self, exchange: &Exchange, decision: &Decision) -> Vec<Digest> {
-        let Some(reached) = &self.reached else {
-            return Vec::new();
-        };
-        let memo = Memo::default();
-        let replayed = |index| decision.receipts.iter().any(|(of, _)| *of == index);
-        let mut digests = Vec::new();
-        for (index, (located, ruling)) in exchange.items.iter().zip(&decision.rulings).enumerate() {
-            let Item::ToolCall(call) = &located.item else {
-                continue;
-            };
-            let context = self.context(exchange, located, &memo);
-            let passes = ruling.verdict == Verdict::Allow && context.executes_here;
-            if passes && !replayed(index) {
-                digests.extend(reached.digests(call, &context));
-            }
-        }
-        digests
-    }
-
-    /// Remembers what a user's calls have reached. A failure is logged: what is not remembered is met for the first time again.
-    pub async fn acquaint(&self, principal: &Principal, reached: &[Digest]) {
-        if reached.is_empty() {
-            return;
-        }
-        let who = Who::of(principal);
-        let recorded = self
-            .acquainted
-            .record(&who, reached, self.clock.now())
-            .await;
-        if let Err(cause) = recorded {
-            tracing::error!(
-                cause,
-                "what a user's call has reached could not be remembered"
-            );
-        }
     }
 
     /// Tells the observers that every item of the exchange is refused, by a layer's own matcher in another room: where there is

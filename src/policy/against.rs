@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::unguarded::unguarded;
 use super::{
-    Allowed, Checked, ExecutesAt, Gate, HttpLookup, Lookup, Origin, Otherwise, Policy, PrivateRule,
+    Allowed, Checked, ExecutesAt, Gate, HttpLookup, Lookup, Otherwise, Policy, PrivateRule,
     SqlLookup, ToolMatcher, ToolRule, ToolSecrets, origins, usage,
 };
 use crate::item::RouteKind;
@@ -230,15 +230,7 @@ impl Against<'_> {
                 let Some(origin) = origins(std::slice::from_ref(allowed)).next() else {
                     continue;
                 };
-                let (word, silent) = match origin {
-                    Origin::User | Origin::UserSite => ("the user", true),
-                    Origin::Operator => ("the operator", true),
-                    Origin::ToolOutput(rule) => (
-                        "the user",
-                        rule.asked || rule.like_user || !rule.beside.is_empty(),
-                    ),
-                };
-                if silent {
+                if let Some(word) = origin.listens_to() {
                     problems.0.push(self.at(
                         &format!("{id}.allow[{index}]"),
                         format!("this can never vouch for anything: no route of the config leads to a model, so nobody sees what {word} says"),
@@ -441,7 +433,7 @@ impl Against<'_> {
         let waits = secrets.is_some_and(|secrets| secrets.otherwise == Otherwise::Hold);
         let waits = waits && rule.secrets != ToolSecrets::Allow;
         let private = |rule: &PrivateRule| rule.otherwise == Otherwise::Hold;
-        if !can_hold(rule) && !waits && !self.policy.private.iter().any(private) {
+        if !rule.can_hold() && !waits && !self.policy.private.iter().any(private) {
             return None;
         }
         let (route, what) = self.settings.routes.iter().find_map(|route| {
@@ -500,15 +492,4 @@ fn meant(place: &str, rule: &ToolRule, tools: &[&ToolName]) -> String {
     } else {
         format!("{said}.")
     }
-}
-
-fn can_hold(rule: &ToolRule) -> bool {
-    rule.ticket.is_some()
-        || rule.egress.iter().any(|rule| rule.otherwise.can_hold())
-        || rule.recipients.iter().any(|rule| rule.otherwise.can_hold())
-        || rule.arguments.iter().any(|rule| rule.otherwise.can_hold())
-        || rule
-            .when
-            .iter()
-            .any(|rule| rule.otherwise == Otherwise::Hold)
 }

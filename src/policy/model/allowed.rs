@@ -31,6 +31,20 @@ pub enum Origin {
     ToolOutput(OutputRule),
 }
 
+impl Origin {
+    /// Whose words on a model's route it goes by; `None`: nobody's there.
+    pub(crate) const fn listens_to(&self) -> Option<&'static str> {
+        match self {
+            Self::User | Self::UserSite => Some("the user"),
+            Self::Operator => Some("the operator"),
+            Self::ToolOutput(rule) if rule.asked || rule.like_user || !rule.beside.is_empty() => {
+                Some("the user")
+            }
+            Self::ToolOutput(_) => None,
+        }
+    }
+}
+
 /// The lists among them.
 pub fn lists(allow: &[Allowed]) -> impl Iterator<Item = &ListName> {
     allow.iter().filter_map(|allowed| match allowed {

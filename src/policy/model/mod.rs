@@ -245,6 +245,16 @@ pub struct ToolRule {
 }
 
 impl ToolRule {
+    /// Whether a call of it may have to wait for a ticket.
+    pub fn can_hold(&self) -> bool {
+        let held = |otherwise| otherwise == Otherwise::Hold;
+        self.ticket.is_some()
+            || self.egress.iter().any(|rule| rule.otherwise.can_hold())
+            || self.recipients.iter().any(|rule| rule.otherwise.can_hold())
+            || self.arguments.iter().any(|rule| rule.otherwise.can_hold())
+            || self.when.iter().any(|rule| held(rule.otherwise))
+    }
+
     /// A rule for a write that asks for nothing.
     pub fn new(id: impl Into<RuleId>, matcher: ToolMatcher) -> Self {
         Self {
