@@ -96,3 +96,36 @@ impl From<Otherwise> for Fallback {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_can_tell_is_never_easier_than_what_it_may_be() {
+        let both = [Otherwise::Deny, Otherwise::Hold];
+        for said in both {
+            for tainted in both {
+                for unseen in both {
+                    let fallback = Fallback {
+                        said,
+                        tainted,
+                        unseen,
+                        known: None,
+                    };
+                    let unknown = fallback.of(Class::Unknown, true);
+                    for class in [Class::Tainted, Class::Unseen] {
+                        let held = fallback.of(class, true) == Otherwise::Hold;
+                        assert!(held || unknown == Otherwise::Deny, "{fallback:?}");
+                    }
+                    let all = [said, tainted, unseen];
+                    assert_eq!(fallback.can_hold(), all.contains(&Otherwise::Hold));
+                    assert_eq!(
+                        fallback.strictest() == Otherwise::Deny,
+                        all.contains(&Otherwise::Deny)
+                    );
+                }
+            }
+        }
+    }
+}
