@@ -246,11 +246,7 @@ impl Metrics {
                 &["route", "code"],
             ),
             forgotten: forgotten(&registry),
-            undeclared: counters(
-                "holdpoint_undeclared_recipients_total",
-                "Calls with a text that looks like a recipient and that no rule is for.",
-                &["route"],
-            ),
+            undeclared: undeclared(&registry),
             in_flight: registered(
                 &registry,
                 IntGauge::new(
@@ -457,6 +453,15 @@ fn forgotten(registry: &Registry) -> IntCounterVec {
         counters.with_label_values(&[what]);
     }
     counters
+}
+
+fn undeclared(registry: &Registry) -> IntCounterVec {
+    let name = "holdpoint_undeclared_recipients_total";
+    let help = "Calls with a text that looks like a recipient and that no rule is for.";
+    registered(
+        registry,
+        IntCounterVec::new(Opts::new(name, help), &["route"]),
+    )
 }
 
 fn count(number: usize) -> u64 {

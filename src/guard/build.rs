@@ -9,6 +9,9 @@ use crate::source::{Problem, Problems};
 use crate::store::Stores;
 use crate::verdict::{LayerId, Mode};
 
+/// Layers in judging order.
+pub(super) type Layers = Vec<(Mode, Arc<dyn Layer>)>;
+
 /// Every layer of the policy, by its modes. Those in shadow count in a ledger of their own.
 ///
 /// # Errors
@@ -17,7 +20,7 @@ pub(super) fn layers(
     policy: &Arc<Policy>,
     stores: &Stores,
     shadow: &Arc<dyn Ledger>,
-) -> Result<Vec<(Mode, Arc<dyn Layer>)>, Problems> {
+) -> Result<Layers, Problems> {
     let shadowed = Stores {
         ledger: Arc::clone(shadow),
         ..stores.clone()

@@ -117,10 +117,10 @@ impl Guard {
                 })
                 .collect();
             match self.ledger.charge(&entries, self.clock.now()) {
-                Ok(charged) => charges.made.push(Made {
+                Ok(sum) => charges.made.push(Made {
                     index,
                     ledger: Arc::clone(&self.ledger),
-                    charged,
+                    charged: sum,
                 }),
                 Err(Uncharged::Exceeded(rule)) => {
                     return Err(Finding {
@@ -158,11 +158,11 @@ impl Guard {
             if entries.is_empty() {
                 continue;
             }
-            if let Ok(charged) = self.shadow.charge(&entries, self.clock.now()) {
+            if let Ok(sum) = self.shadow.charge(&entries, self.clock.now()) {
                 charges.made.push(Made {
                     index,
                     ledger: Arc::clone(&self.shadow),
-                    charged,
+                    charged: sum,
                 });
             }
         }

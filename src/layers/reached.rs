@@ -14,7 +14,7 @@ use crate::acquainted::{Acquainted, Digest, Target, TargetKind, Who};
 use crate::item::ToolCall;
 use crate::names::ToolName;
 use crate::policy::{Claim, Policy, Selector};
-use crate::provenance::Class;
+use crate::provenance::{Class, Trace};
 use crate::store::Stores;
 use crate::verdict::{LayerId, Undecided};
 
@@ -153,7 +153,7 @@ impl Reached {
                 Came {
                     at: value.at,
                     class,
-                    source: source.map(|trace| trace.words()),
+                    source: source.map(Trace::words),
                 }
             })
             .collect()

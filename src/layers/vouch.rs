@@ -199,9 +199,10 @@ impl Vouchers {
         let otherwise = self.otherwise.of(class, known);
         let why = why(class, &standing);
         let first = self.acquainted.is_some() && !known;
-        let why = match first {
-            true => Cow::Owned(format!("{why}; it is met for the first time")),
-            false => why,
+        let why = if first {
+            Cow::Owned(format!("{why}; it is met for the first time"))
+        } else {
+            why
         };
         Some((why, otherwise))
     }

@@ -50,12 +50,12 @@ fn of_tool(checked: &Checked, tool: &HttpTool) -> Vec<Problem> {
         let message = format!(
             "`{name}` has arguments that look like recipients, and no rule is for them: {places}"
         );
-        problems.push(at(match strict {
-            true => Problem::new(format!("{message}; with `undeclared_recipients: deny` a call that has one is refused"))
-                .help("name them in `recipients` or `arguments` of the tool's rule"),
-            false => Problem::new(message)
-                .help("name them in `recipients` or `arguments` of the tool's rule, so that nobody else is reached")
-                .warning(),
+        let help = "name them in `recipients` or `arguments` of the tool's rule, so that nobody else is reached";
+        problems.push(at(if strict {
+            let refused = "with `undeclared_recipients: deny` a call that has one is refused";
+            Problem::new(format!("{message}; {refused}")).help(help)
+        } else {
+            Problem::new(message).help(help).warning()
         }));
     }
     if let Some(places) = urls(policy, rule, &example) {
@@ -98,7 +98,7 @@ fn recipients(policy: &Policy, rule: Option<&ToolRule>, example: &Value) -> Opti
     if !strict && is_seen(policy, rule) {
         return None;
     }
-    named(recipients::undeclared(rule, example)).map(|places| (places, strict))
+    named(&recipients::undeclared(rule, example)).map(|places| (places, strict))
 }
 
 fn urls(policy: &Policy, rule: Option<&ToolRule>, example: &Value) -> Option<String> {
@@ -112,10 +112,10 @@ fn urls(policy: &Policy, rule: Option<&ToolRule>, example: &Value) -> Option<Str
     let judged: Vec<_> = egress
         .chain(arguments.iter().flat_map(|rule| &rule.at))
         .collect();
-    named(egress::undeclared(&judged, example))
+    named(&egress::undeclared(&judged, example))
 }
 
-fn named(places: Vec<String>) -> Option<String> {
+fn named(places: &[String]) -> Option<String> {
     let more = places.len().saturating_sub(NAMED);
     let shown = places.iter().take(NAMED).map(|place| format!("`{place}`"));
     let shown = shown.collect::<Vec<_>>().join(", ");

@@ -127,6 +127,13 @@ pub struct OutputRule {
     pub site: bool,
 }
 
+impl OutputRule {
+    /// Whether it matters what the call was asked with.
+    pub(super) const fn asks(&self) -> bool {
+        self.asked || !self.via.is_empty()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -73,7 +73,7 @@ impl Evidence {
             && (rule.tools.is_empty() || is_of(answer, &rule.tools))
             && (!rule.site || answer.args().iter().any(|arg| arg.names_site(key)))
             && (!rule.sole || is_sole(kind, key, &trace.passage.text))
-            && (!(rule.asked || !rule.via.is_empty()) || self.asked(trace, &rule.via))
+            && (!rule.asks() || self.asked(trace, &rule.via))
             && (!rule.like_user || is_like(kind, key, &self.user()))
             && ((loose && is_clean(&[])) || trace.places.iter().any(in_place))
     }

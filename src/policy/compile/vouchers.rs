@@ -6,7 +6,7 @@ use crate::source::Field;
 use crate::verdict::{LayerId, Mode};
 
 /// An entry that is a map, with the section and the rule that it stands in.
-struct Entry<'r> {
+struct Vouching<'r> {
     section: &'static str,
     rule: Field<'r>,
     entry: Field<'r>,
@@ -15,7 +15,7 @@ struct Entry<'r> {
 /// Reports them.
 pub(super) fn warn(root: &Field<'_>, policy: &Policy) {
     let scans = policy.modes.of(LayerId::Injection) == Mode::Enforce;
-    for Entry {
+    for Vouching {
         section,
         rule,
         entry,
@@ -48,12 +48,12 @@ pub(super) fn warn(root: &Field<'_>, policy: &Policy) {
     }
 }
 
-fn entries<'r>(root: &Field<'r>) -> Vec<Entry<'r>> {
+fn entries<'r>(root: &Field<'r>) -> Vec<Vouching<'r>> {
     let mut found = Vec::new();
     let mut add = |section, rule: &Field<'r>| {
         let allow = rule.peek("allow").and_then(|allow| allow.list());
         let maps = allow.unwrap_or_default().into_iter().filter(Field::is_map);
-        found.extend(maps.map(|entry| Entry {
+        found.extend(maps.map(|entry| Vouching {
             section,
             rule: rule.clone(),
             entry,

@@ -12,6 +12,17 @@ const ADDRESS: &str = "someone@undeclared.example";
 const URL: &str = "https://undeclared.example/";
 const TEXT: &str = "x";
 
+/// Formats of texts that name nobody and lead nowhere.
+const NOBODY: [&str; 7] = [
+    "date",
+    "date-time",
+    "time",
+    "duration",
+    "byte",
+    "binary",
+    "uuid",
+];
+
 /// Deepest schema, most references in a row, and most schemas of one operation.
 const DEPTH: usize = 8;
 const REFERENCES: usize = 16;
@@ -35,7 +46,7 @@ pub(super) fn example(root: &Field<'_>, item: &Field<'_>, operation: &Field<'_>)
         .unwrap_or_default()
     {
         if let Some(schema) = media.peek("schema") {
-            schemas.into_members(schema, DEPTH, &mut arguments);
+            schemas.gather(schema, DEPTH, &mut arguments);
         }
     }
     Value::Object(arguments)
@@ -78,7 +89,7 @@ impl<'r> Schemas<'_, 'r> {
             return Value::Array(vec![self.value(items, depth - 1)]);
         }
         let mut members = Map::new();
-        self.into_members(schema.clone(), depth, &mut members);
+        self.gather(schema.clone(), depth, &mut members);
         if !members.is_empty() {
             return Value::Object(members);
         }
@@ -97,21 +108,18 @@ impl<'r> Schemas<'_, 'r> {
             let field = schema.peek(key)?;
             field.node().as_text()
         };
+        let kinds = ["integer", "number", "boolean", "null", "object", "array"];
         match (word("type"), word("format")) {
-            (Some("integer" | "number" | "boolean" | "null" | "object" | "array"), _) => {
-                Value::Null
-            }
+            (Some(kind), _) if kinds.contains(&kind) => Value::Null,
+            (_, Some(format)) if NOBODY.contains(&format) => Value::Null,
             (_, Some("email" | "idn-email")) => ADDRESS.into(),
             (_, Some("uri" | "url" | "iri")) => URL.into(),
-            (_, Some("date" | "date-time" | "time" | "duration" | "byte" | "binary" | "uuid")) => {
-                Value::Null
-            }
             _ => TEXT.into(),
         }
     }
 
     /// The members of an object, also of what it is made of.
-    fn into_members(&self, schema: Field<'r>, depth: usize, members: &mut Map<String, Value>) {
+    fn gather(&self, schema: Field<'r>, depth: usize, members: &mut Map<String, Value>) {
         let Some(schema) = self.resolved(schema).filter(|_| depth > 0) else {
             return;
         };
@@ -124,7 +132,7 @@ impl<'r> Schemas<'_, 'r> {
         for key in ["allOf", "anyOf", "oneOf"] {
             let parts = schema.peek(key).and_then(|parts| parts.list());
             for part in parts.unwrap_or_default() {
-                self.into_members(part, depth - 1, members);
+                self.gather(part, depth - 1, members);
             }
         }
     }

@@ -18,9 +18,10 @@ pub(super) fn allowed(
             let from = fields.required("from")?;
             let known = fields.optional_or("known", false, Field::bool);
             let origin = origin(&from, &mut fields)?;
-            return Some(match known? {
-                true => Allowed::Known(Some(origin)),
-                false => Allowed::From(origin),
+            return Some(if known? {
+                Allowed::Known(Some(origin))
+            } else {
+                Allowed::From(origin)
             });
         }
         return match fields.exactly_one(&["lookup", "from", "known"])? {
