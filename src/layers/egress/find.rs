@@ -11,6 +11,7 @@ use percent_encoding::percent_decode_str;
 use super::code::{Code, Denied};
 use super::run::{self, Found, MAX_AUTHORITY, MAX_TAIL};
 use super::target::{BACKSLASH, SCHEME, SLASHES, network};
+use crate::unicode::is_ignorable;
 
 const HIDDEN: Denied = Denied::new(Code::ControlChar, "a control character in the scheme");
 
@@ -33,7 +34,7 @@ pub(super) fn is_harmless(scheme: &str) -> bool {
 pub fn find(text: &str) -> Vec<Found> {
     let mut found = plain(text);
     let encoded = hides_url(text);
-    let invisible = !text.is_ascii() && text.contains(is_invisible);
+    let invisible = !text.is_ascii() && text.contains(is_ignorable);
     if !encoded && !invisible {
         return found;
     }
@@ -44,7 +45,7 @@ pub fn find(text: &str) -> Vec<Found> {
             found.push(Found { span, ..more });
         }
     };
-    let visible = invisible.then(|| text.replace(is_invisible, ""));
+    let visible = invisible.then(|| text.replace(is_ignorable, ""));
     if let Some(visible) = &visible {
         add(plain(visible));
     }
@@ -64,23 +65,6 @@ pub fn find(text: &str) -> Vec<Found> {
         now = Cow::Owned(next);
     }
     found
-}
-
-/// Default ignorable characters (UAX 44) that stand in texts, controls of direction among them.
-pub(super) fn is_invisible(c: char) -> bool {
-    matches!(
-        c,
-        '\u{ad}'
-            | '\u{34f}'
-            | '\u{61c}'
-            | '\u{180b}'..='\u{180f}'
-            | '\u{200b}'..='\u{200f}'
-            | '\u{202a}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}'
-            | '\u{fe00}'..='\u{fe0f}'
-            | '\u{feff}'
-            | '\u{e0000}'..='\u{e0fff}'
-    )
 }
 
 /// What was found, without regard to escapes: the same URL once more is not news.
