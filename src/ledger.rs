@@ -26,6 +26,8 @@ pub enum Owner {
 pub struct Account {
     /// The limit.
     pub rule: RuleId,
+    /// Which of the limit's accounts, where it keeps several of one owner: the host of a budget.
+    pub of: Option<Arc<str>>,
     /// Whose.
     pub owner: Owner,
 }
@@ -257,6 +259,7 @@ mod tests {
         Entry {
             account: Account {
                 rule: RuleId::from("tools[0].when[0]"),
+                of: None,
                 owner: Owner::Session(SessionKey::from(whose)),
             },
             amount: Decimal::from(amount),

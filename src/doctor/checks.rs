@@ -140,15 +140,18 @@ pub(super) fn listeners(settings: &Settings, checks: &mut Vec<Check>) {
         }
     }
     if let Some(at) = listen.forward.filter(|at| open(*at)) {
-        if matches!(settings.principals, Principals::Fixed(_)) {
+        let tls = listen.forward_tls.as_ref();
+        let known = tls.is_some_and(|tls| tls.client_ca.is_some());
+        if matches!(settings.principals, Principals::Fixed(_)) && !known {
             warn(
                 format!("whoever reaches {at} may use the forward proxy"),
                 "let only your agents reach it, or use `principal.api_keys`",
             );
-        } else {
+        }
+        if tls.is_none() {
             warn(
-                format!("agents send their keys to the forward proxy at {at} without TLS"),
-                "bind it to a loopback address or a private network",
+                format!("agents reach the forward proxy at {at} from other machines, without TLS"),
+                "set `listen.forward_tls`, or bind it to a loopback address or a private network",
             );
         }
     }

@@ -219,8 +219,12 @@ pub async fn start_with(
 
     let listen = &settings.listen;
     let speech = match &listen.tls {
-        Some(files) => Speech::Tls(tls::acceptor(files)?),
+        Some(files) => Speech::Tls(tls::of_agents(files)?),
         None => Speech::Plain { h2c: listen.h2c },
+    };
+    let forward_speech = match &listen.forward_tls {
+        Some(files) => Speech::Tls(tls::of_forward(files)?),
+        None => Speech::Plain { h2c: false },
     };
     let agents = bind("agents", listen.agents).await;
     let operations = bind("operations", listen.operations).await;
@@ -249,7 +253,7 @@ pub async fn start_with(
     let forward = match forward {
         Some(listener) => {
             let own = addresses.all();
-            let proxy = ForwardProxy::new(setup, extras.network, own)?;
+            let proxy = ForwardProxy::new(setup, service.common(), extras.network, own)?;
             proxy.load().await?;
             Some((listener, proxy))
         }
@@ -279,8 +283,13 @@ pub async fn start_with(
         places: Places::new(&settings.limits, Arc::clone(&metrics)),
         stop: stop_agents.clone(),
     };
-    let forward = forward
-        .map(|(listener, proxy)| tokio::spawn(forward::serve(listener, door.clone(), proxy)));
+    let forward = forward.map(|(listener, proxy)| {
+        let door = Door {
+            speech: forward_speech,
+            ..door.clone()
+        };
+        tokio::spawn(forward::serve(listener, door, proxy))
+    });
     let agents = tokio::spawn(agents::serve(agents, door, service.clone()));
     readiness.set(true);
     Ok(Running {

@@ -1,4 +1,4 @@
-//! TLS at the agents' listener.
+//! TLS at the listeners for agents.
 
 use std::sync::Arc;
 
@@ -6,7 +6,9 @@ use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::server::WebPkiClientVerifier;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
+use crate::identity::ClientNames;
 use crate::settings::ListenTls;
 use crate::source::{Problem, Problems};
 use crate::wire::pem;
@@ -15,11 +17,37 @@ use crate::wire::pem;
 pub(super) const HTTP2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
 
-/// Reads the files.
+/// The names in the certificate that the client has shown.
+pub(super) fn names<S>(stream: &TlsStream<S>) -> Option<Arc<ClientNames>> {
+    let shown = stream.get_ref().1.peer_certificates();
+    let first = shown.and_then(<[_]>::first);
+    first.map(|certificate| Arc::new(ClientNames::of(certificate)))
+}
+
+/// TLS with HTTP/2 and HTTP/1.1, at the agents' listener.
+///
+/// # Errors
+/// As [`acceptor`].
+pub(super) fn of_agents(files: &ListenTls) -> Result<TlsAcceptor, Problems> {
+    acceptor(files, "tls", &[HTTP2, HTTP1])
+}
+
+/// TLS with HTTP/1.1 alone, at the forward listener.
+///
+/// # Errors
+/// As [`acceptor`].
+pub(super) fn of_forward(files: &ListenTls) -> Result<TlsAcceptor, Problems> {
+    acceptor(files, "forward_tls", &[HTTP1])
+}
+
+/// Reads the files. `at`: their key in `listen`.
 ///
 /// # Errors
 /// Every file that is missing or holds the wrong thing, and a key that does not belong to the certificate.
-pub(super) fn acceptor(files: &ListenTls) -> Result<TlsAcceptor, Problems> {
+fn acceptor(files: &ListenTls, at: &str, protocols: &[&[u8]]) -> Result<TlsAcceptor, Problems> {
+    let problem = |key: &str, error: &dyn std::fmt::Display, help| {
+        Problem::new(format!("`listen.{at}.{key}`: {error}")).help(help)
+    };
     let certificates = pem::certificates(&files.certificate)
         .map_err(|error| problem("certificate", &error, "write the certificate chain in PEM"));
     let key = pem::private_key(&files.key)
@@ -37,7 +65,7 @@ pub(super) fn acceptor(files: &ListenTls) -> Result<TlsAcceptor, Problems> {
     };
     let provider = Arc::new(default_provider());
     let unusable = |error: &dyn std::fmt::Display| {
-        let help = "check that `key` is the private key of the first certificate";
+        let help: &str = "check that `key` is the private key of the first certificate";
         Problems::from(problem("certificate", error, help))
     };
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
@@ -56,10 +84,6 @@ pub(super) fn acceptor(files: &ListenTls) -> Result<TlsAcceptor, Problems> {
     let mut config = builder
         .with_single_cert(certificates, key)
         .map_err(|error| unusable(&error))?;
-    config.alpn_protocols = vec![HTTP2.to_vec(), HTTP1.to_vec()];
+    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
     Ok(TlsAcceptor::from(Arc::new(config)))
-}
-
-fn problem(key: &str, error: &dyn std::fmt::Display, help: &str) -> Problem {
-    Problem::new(format!("`listen.tls.{key}`: {error}")).help(help)
 }

@@ -447,6 +447,7 @@ async fn the_forward_proxys_destinations_are_judged_by_its_section() {
             authority: authority.into(),
             url: url.map(Into::into),
             method: method.into(),
+            body: None,
         });
         let mut exchange = exchange(item, "ann");
         (exchange.kind, exchange.leg) = (kind, leg);
