@@ -180,6 +180,20 @@ pub(super) fn listeners(settings: &Settings, checks: &mut Vec<Check>) {
     }
 }
 
+/// A forward proxy that lets plain requests pass and looks for nothing in them.
+pub(super) fn bodies(settings: &Settings, policy: &Policy, checks: &mut Vec<Check>) {
+    let plain = policy
+        .forward
+        .as_ref()
+        .is_some_and(|forward| forward.reach.schemes.iter().any(|scheme| scheme == "http"));
+    let looks = policy.secrets.is_some() || !policy.private.is_empty();
+    if settings.listen.forward.is_some() && plain && !looks {
+        let message = "plain requests through the forward proxy may carry any secret: the policy says `secrets: off`";
+        let help = "remove `secrets: off`, or let only `https` pass in `forward.schemes`";
+        checks.push(check(Level::Warning, "listeners", message, help));
+    }
+}
+
 /// Whether stores open, look-ups run, and the guard can be built: as at start, without leaving a file behind.
 pub(super) fn stores(settings: &Settings, checked: policy::Checked, checks: &mut Vec<Check>) {
     let (sql, problems) = settings.open_sql();

@@ -281,7 +281,7 @@ fn the_forward_listener_is_shown_with_what_it_does_not_see() {
         ("request", "tunnel, host and port", "egress: egress shadow"),
         ("request", "plain HTTP, URL", "egress: egress shadow"),
         ("request", "bytes of a tunnel", "passed unscanned: tunnel"),
-        ("request", "plain HTTP, body", "passed unscanned: forward"),
+        ("request", "plain HTTP, body", "egress: egress shadow"),
         (
             "request",
             "no form of a proxy",

@@ -8,6 +8,8 @@
     reason = "a failed set-up is a failed test"
 )]
 
+mod bodies;
+mod budgets;
 mod curl;
 mod ends;
 mod heads;
@@ -17,5 +19,6 @@ mod start;
 #[expect(dead_code, reason = "other crates of tests use the rest")]
 #[path = "../support/mod.rs"]
 mod support;
+mod tls;
 mod tunnel;
 mod world;

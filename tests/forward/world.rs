@@ -13,7 +13,7 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -125,9 +125,14 @@ impl Rig {
 
     /// As [`Rig::start`], or what is wrong.
     pub async fn among(policy: &str, more: &str) -> Result<Self, String> {
-        let folder = tempfile::tempdir().unwrap();
         let more = format!("listen: {{forward: \"127.0.0.1:0\"}}\n{more}");
-        let (settings, policy) = load(folder.path(), &config("http://127.0.0.1:1", &more), policy);
+        Self::of(policy, &config("http://127.0.0.1:1", &more)).await
+    }
+
+    /// The same with a whole config.
+    pub async fn of(policy: &str, config: &str) -> Result<Self, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let (settings, policy) = load(folder.path(), config, policy);
         let stores = serve::open_stores(&settings).unwrap();
         let world = Arc::new(World::default());
         world.name("pay.shop.test", &[&[PUBLIC]]);
@@ -244,6 +249,21 @@ pub struct Echo {
     task: JoinHandle<()>,
 }
 
+/// What a client sends first.
+pub fn hello(name: &str, sni: bool) -> Vec<u8> {
+    let mut config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(RootCertStore::empty())
+        .with_no_client_auth();
+    config.enable_sni = sni;
+    let name = ServerName::try_from(name.to_owned()).unwrap();
+    let mut client = ClientConnection::new(Arc::new(config), name).unwrap();
+    let mut bytes = Vec::new();
+    client.write_tls(&mut bytes).unwrap();
+    bytes
+}
+
 impl Drop for Echo {
     fn drop(&mut self) {
         self.task.abort();
@@ -316,7 +336,8 @@ impl Echo {
     }
 }
 
-fn certificates(name: &str) -> TempDir {
+/// `server.pem` and `server.key` for a name, and the authority `ca.pem` that has signed it.
+pub fn certificates(name: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -374,6 +395,11 @@ impl Keeper {
             }
         });
         Self { address, got, task }
+    }
+
+    /// How many bytes it has.
+    pub fn count(&self) -> usize {
+        self.got.lock().unwrap().len()
     }
 
     /// Waits for as many bytes as these: they must be these.

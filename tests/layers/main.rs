@@ -19,6 +19,7 @@ mod injection_data;
 mod ownership;
 mod recipient_vectors;
 mod recipients;
+mod secret_hash;
 mod secrets;
 mod secrets_data;
 mod support;
