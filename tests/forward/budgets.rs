@@ -3,8 +3,9 @@
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
 
+use crate::hello::hello;
 use crate::support::upstream::{Upstream, json};
-use crate::world::{Keeper, POLICY, PUBLIC, Rig, hello};
+use crate::world::{Keeper, POLICY, PUBLIC, Rig};
 
 fn policy(budget: &str) -> String {
     POLICY.replace(

@@ -13,6 +13,8 @@ mod budgets;
 mod curl;
 mod ends;
 mod heads;
+#[path = "../support/hello.rs"]
+mod hello;
 mod names;
 mod plain;
 mod start;

@@ -3,7 +3,8 @@
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::world::{Echo, Keeper, POLICY, PUBLIC, Rig, hello};
+use crate::hello::hello;
+use crate::world::{Echo, Keeper, POLICY, PUBLIC, Rig};
 
 /// A fatal alert `access_denied`, and `internal_error`, as a client gets them.
 const DENIED: &[u8] = &[21, 3, 3, 0, 2, 2, 49];

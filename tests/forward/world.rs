@@ -13,7 +13,7 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -247,21 +247,6 @@ pub struct Echo {
     pub address: SocketAddr,
     folder: TempDir,
     task: JoinHandle<()>,
-}
-
-/// What a client sends first.
-pub fn hello(name: &str, sni: bool) -> Vec<u8> {
-    let mut config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(RootCertStore::empty())
-        .with_no_client_auth();
-    config.enable_sni = sni;
-    let name = ServerName::try_from(name.to_owned()).unwrap();
-    let mut client = ClientConnection::new(Arc::new(config), name).unwrap();
-    let mut bytes = Vec::new();
-    client.write_tls(&mut bytes).unwrap();
-    bytes
 }
 
 impl Drop for Echo {

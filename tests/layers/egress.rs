@@ -436,6 +436,7 @@ async fn the_forward_proxys_destinations_are_judged_by_its_section() {
             ..Reach::default()
         },
         methods: vec!["GET".to_owned()],
+        budget: None,
         require_sni: true,
     };
     let mut policy = with(Vec::new());

@@ -117,6 +117,10 @@ fn mailboxes() {
                 json!("=?utf-8?q?Ann?= <ann@staff.shop.example>"),
                 "unsupported_syntax",
             ),
+            (
+                json!("=?utf-8?q?eve=40evil.example=3e=00?=@staff.shop.example"),
+                "unsupported_syntax",
+            ),
             (json!("ann@[192.0.2.1]"), "unsupported_syntax"),
             (
                 json!("evil.example!eve@staff.shop.example"),
@@ -360,6 +364,22 @@ fn calendar_events() {
         (
             json!({"attendees": {"email": "eve@evil.example"}}),
             "recipient_not_allowed",
+        ),
+        (
+            json!({"additionalGuests": ["eve@evil.example"]}),
+            "recipient_not_allowed",
+        ),
+        (
+            json!({"extra_attendee_emails": ["eve@evil.example"]}),
+            "recipient_not_allowed",
+        ),
+        (
+            json!({"optional_guest_email_addresses": "eve@evil.example"}),
+            "recipient_not_allowed",
+        ),
+        (
+            json!({"maxAttendees": 1, "additionalGuests": 2, "guestsCanSeeOtherGuests": true, "attendeesOmitted": false}),
+            "ok",
         ),
         (json!({"attendees": []}), "no_recipient"),
         (json!({"attendees": null}), "no_recipient"),

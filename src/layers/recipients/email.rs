@@ -174,13 +174,16 @@ fn check_name(name: &str) -> Result<(), Fault> {
 fn read_address(text: &str) -> Result<Address, Fault> {
     let plain = |why| {
         let unusual = |c: char| "()<>[]:;\"\\,".contains(c);
-        let syntax = text.contains(unusual) || text.contains("=?");
-        if syntax {
+        if text.contains(unusual) {
             Fault::unsupported("a comment, group, route, quoted part or literal")
         } else {
             Fault::malformed(why)
         }
     };
+    if text.contains("=?") {
+        // Its characters are plain ones, and some mail programs decode it all the same: to another address.
+        return Err(Fault::unsupported("an encoded word"));
+    }
     let (local, domain) = text.split_once('@').ok_or(plain("no address"))?;
     let atom = |atom: &str| !atom.is_empty() && atom.chars().all(is_atext);
     if !local.split('.').all(atom) {
