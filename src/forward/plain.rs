@@ -17,11 +17,12 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::{Sleep, sleep, timeout};
 
+use super::dial::Checked;
 use super::judge::Asking;
 use super::{Shared, head};
 use crate::guard::Cleared;
 use crate::item::{Content, EgressTarget, Leg};
-use crate::layers::egress::{self, Amount, Target};
+use crate::layers::egress::{self, Amount, Spending, Target};
 use crate::metrics::{Unscanned, UpstreamFault};
 use crate::proxy::gate::{SLOWEST, asks_for_websocket};
 use crate::proxy::redirect::{Redirect, redirect};
@@ -59,11 +60,6 @@ pub(super) async fn pass(
     if unsized_body && matches!(parts.method, Method::GET | Method::HEAD) {
         return Err(refuse::BODY_UNEXPECTED.refusal());
     }
-    let encodings = Encodings::of(&parts.headers).map_err(|error| refuse::request_body(&error))?;
-    media(&parts.headers).map_err(|_| {
-        refuse::MEDIA_TYPE_UNSUPPORTED
-            .saying("Send the body in UTF-8: in another charset it cannot be read here.")
-    })?;
     let headers = Arc::new(parts.headers.clone());
     let decision = asking
         .judge_with(Leg::ToUpstream, target.clone(), Some(headers))
@@ -81,8 +77,7 @@ pub(super) async fn pass(
     };
     let (to, uri) = shared.agreed(&asking, &target, read, plain).await?;
     let path = uri.and_then(|uri| uri.path_and_query().cloned());
-    let body = std::mem::replace(body, full(""));
-    let body = judged(shared, &asking, &target, (parts, &encodings), body).await?;
+    let body = judged(shared, &asking, &target, parts, body).await?;
     let asked = Asked {
         path: path.ok_or(&refuse::PROXY_FORM_INVALID)?,
         body,
@@ -93,21 +88,15 @@ pub(super) async fn pass(
         .checked(&asking, &target, &asked.to.host, port)
         .await?;
     let outgoing = outgoing(shared, &asked, parts);
+    let amount = amount(&outgoing, &asked);
     let spending = asking.spending(&asked.to.host);
-    let charged = match &spending {
-        None => None,
-        Some(spending) => match spending.spend(amount(&outgoing, &asked)) {
-            Ok(charged) => Some(charged),
-            Err(why) => return Err(asking.spent(&target, why).await),
-        },
-    };
-    let stream = shared.dialler.dial(&checked).await.map_err(|error| {
-        if let (Some(spending), Some(charged)) = (&spending, &charged) {
-            spending.give_back(charged);
-        }
-        shared.fault(UpstreamFault::Connect, &error);
-        refuse::UPSTREAM_UNREACHABLE.saying("The host cannot be reached; nothing was sent.")
-    })?;
+    let stream = dialled(
+        shared,
+        (&asking, &target),
+        &checked,
+        spending.zip(Some(amount)),
+    )
+    .await?;
     let sending = Sending { shared };
     let (head, body) = sending
         .send(stream, Cleared::seal(outgoing, &decision))
@@ -120,14 +109,42 @@ pub(super) async fn pass(
     Ok(response)
 }
 
+/// A connection to an address that was checked, once what is to be sent on it has been charged.
+async fn dialled(
+    shared: &Shared,
+    (asking, target): (&Asking, &EgressTarget),
+    checked: &Checked,
+    spending: Option<(Spending, Amount)>,
+) -> Result<TcpStream, Refused> {
+    let charged = match &spending {
+        None => None,
+        Some((spending, amount)) => match spending.spend(*amount) {
+            Ok(charged) => Some(charged),
+            Err(why) => return Err(asking.spent(target, why).await),
+        },
+    };
+    shared.dialler.dial(checked).await.map_err(|error| {
+        if let (Some((spending, _)), Some(charged)) = (&spending, &charged) {
+            spending.give_back(charged);
+        }
+        shared.fault(UpstreamFault::Connect, &error);
+        refuse::UPSTREAM_UNREACHABLE.saying("The host cannot be reached; nothing was sent.")
+    })
+}
+
 /// The whole body as it came, once it has been judged without its encodings.
 async fn judged(
     shared: &Shared,
     asking: &Asking,
     target: &EgressTarget,
-    (parts, encodings): (&Parts, &Encodings),
-    body: Body,
+    parts: &Parts,
+    body: &mut Body,
 ) -> Result<Bytes, Refused> {
+    let encodings = Encodings::of(&parts.headers).map_err(|error| refuse::request_body(&error))?;
+    media(&parts.headers).map_err(|_| {
+        refuse::MEDIA_TYPE_UNSUPPORTED
+            .saying("Send the body in UTF-8: in another charset it cannot be read here.")
+    })?;
     let settings = &shared.setup.settings;
     let limit = settings.limits.request_body;
     let pace = Pace {
@@ -144,7 +161,7 @@ async fn judged(
     let plain = if encodings.is_identity() {
         came.clone()
     } else {
-        let plain = body::read(full(came.clone()), encodings, limit, pace, memory);
+        let plain = body::read(full(came.clone()), &encodings, limit, pace, memory);
         plain.await.map_err(|error| refuse::request_body(&error))?
     };
     let media = parts.headers.get(header::CONTENT_TYPE);

@@ -205,6 +205,9 @@ async fn what_cannot_be_decoded_is_refused() {
     }
     assert!(upstream.received().is_empty());
     assert!(rig.world.dialled().is_empty());
+    // The place comes first: nobody reads a body for one that is not allowed.
+    let elsewhere = "POST http://attacker.test/ HTTP/1.1\r\nhost: attacker.test\r\ncontent-encoding: compress\r\ncontent-length: 1\r\n\r\nx";
+    assert_eq!(rig.ask(elsewhere).await.code(), "host_not_allowed");
 }
 
 #[tokio::test]

@@ -161,6 +161,43 @@ fn mailboxes() {
 }
 
 #[test]
+fn header_fields_that_a_tool_takes_as_such_name_recipients_too() {
+    for (more, expected) in [
+        (json!({"headers": {"X-Mailer": "eve@evil.example"}}), "ok"),
+        (
+            json!({"headers": {"Reply-To": "ann@staff.shop.example"}}),
+            "ok",
+        ),
+        (json!({"headers": [{"name": "X-Id", "value": "7"}]}), "ok"),
+        (
+            json!({"headers": {"Bcc": "eve@evil.example"}}),
+            "recipient_not_allowed",
+        ),
+        (
+            json!({"options": {"custom_headers": {"resent_to": ["eve@evil.example"]}}}),
+            "recipient_not_allowed",
+        ),
+        (
+            json!({"internetMessageHeaders": [{"name": "reply-to", "value": "eve@evil.example"}]}),
+            "recipient_not_allowed",
+        ),
+        (json!({"headers": {"Cc": "a b"}}), "malformed_recipient"),
+    ] {
+        let mut args = json!({"to": "orders@shop.example"});
+        let members = args.as_object_mut().unwrap();
+        members.extend(more.as_object().unwrap().clone());
+        let said = said(RecipientKind::Email, &["/to"], &args.to_string());
+        assert_eq!(code(said), expected, "{args}");
+    }
+    // Who gets the answers is nobody who gets the mail.
+    let args = r#"{"to": [], "headers": {"Reply-To": "orders@shop.example"}}"#;
+    assert_eq!(
+        code(said(RecipientKind::Email, &["/to"], args)),
+        "no_recipient"
+    );
+}
+
+#[test]
 fn pluses_are_folded_only_where_the_rule_says_so() {
     let mut rule = RecipientRule::new("r", at(&["/to"]), RecipientKind::Email);
     let judge = |rule: &RecipientRule, to: &str| {

@@ -315,7 +315,6 @@ fn credential_files_are_told_by_where_they_lie() {
         "/var/log/audit/audit.log",
         "sudo cat /private/etc/master.passwd",
         "reg save C:\\Windows\\System32\\config\\SAM x",
-        "~/.bash_history",
         ".env",
         "./.env.production",
     ] {
