@@ -168,6 +168,17 @@ pub struct EgressTarget {
     pub url: Option<Arc<str>>,
     /// The method; of a redirect the one that the next request would have.
     pub method: Arc<str>,
+    /// What is sent there. An item with a body is about the body alone: the destination was judged before it was read.
+    pub body: Option<Content>,
+}
+
+/// The body of a plain request, whole and in no encoding.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Content {
+    /// `Content-Type`, as it came.
+    pub media: Option<Arc<str>>,
+    /// The bytes.
+    pub bytes: Bytes,
 }
 
 /// One thing to judge.

@@ -90,6 +90,7 @@ pub async fn examine(config: &settings::Checked, policy: policy::Checked, offlin
     checks::layers(&policy.policy, &mut report.checks);
     checks::tools(settings, &policy.policy, &mut report.checks);
     checks::listeners(settings, &mut report.checks);
+    checks::bodies(settings, &policy.policy, &mut report.checks);
     let warnings = [&config.warnings, &policy.warnings];
     for problem in warnings.into_iter().flat_map(|problems| &problems.0) {
         report.checks.push(checks::told("policy", problem));

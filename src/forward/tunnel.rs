@@ -1,6 +1,6 @@
 //! `CONNECT`: a tunnel to a name, for TLS with that very name.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,7 +17,8 @@ use super::judge::Asking;
 use super::{ForwardProxy, Shared, head};
 use crate::guard::Cleared;
 use crate::item::{EgressTarget, Leg};
-use crate::layers::egress::{self, Opening, opening};
+use crate::layers::egress::{self, Amount, Opening, Spending, opening};
+use crate::ledger::{Charged, Uncharged};
 use crate::metrics::{Unscanned, UpstreamFault};
 use crate::proxy::passage::Passage;
 use crate::proxy::refuse::{self, Refused};
@@ -41,6 +42,8 @@ pub struct Tunnel {
     target: EgressTarget,
     name: egress::Tunnel,
     checked: Cleared<Checked>,
+    /// Every byte towards the peer is charged before it leaves.
+    spending: Option<Spending>,
     passage: Option<Passage>,
 }
 
@@ -65,7 +68,13 @@ pub(super) async fn open(
     let checked = shared
         .checked(&asking, &target, &name.host, name.port)
         .await?;
+    let spending = asking.spending(&name.host);
+    // What is spent already is told here; after the 200 nobody could.
+    if let Some(Err(why)) = spending.as_ref().map(|s| s.fits(Amount::sealed(1))) {
+        return Err(asking.spent(&target, why).await);
+    }
     Ok(Tunnel {
+        spending,
         proxy: proxy.clone(),
         asking,
         target,
@@ -135,9 +144,22 @@ impl Tunnel {
                 alert: tls.then_some(ACCESS_DENIED),
             });
         }
+        let charged = match self.spend(first.len()) {
+            Ok(charged) => charged,
+            Err(why) => {
+                let refusal = self.asking.spent(&self.target, why).await;
+                return Err(Closed {
+                    code: refusal.code,
+                    alert: Some(ACCESS_DENIED),
+                });
+            }
+        };
         match shared.dialler.dial(self.checked.message()).await {
             Ok(peer) => Ok((peer, first)),
             Err(error) => {
+                if let (Some(spending), Some(charged)) = (&self.spending, &charged) {
+                    spending.give_back(charged);
+                }
                 shared.fault(UpstreamFault::Connect, &error);
                 Err(Closed {
                     code: refuse::UPSTREAM_UNREACHABLE.code,
@@ -147,8 +169,14 @@ impl Tunnel {
         }
     }
 
+    /// Charges bytes that nobody here can read.
+    fn spend(&self, bytes: usize) -> Result<Option<Charged>, Uncharged> {
+        let amount = Amount::sealed(u64::try_from(bytes).unwrap_or(u64::MAX));
+        self.spending.as_ref().map(|s| s.spend(amount)).transpose()
+    }
+
     async fn passed<S: AsyncRead + AsyncWrite>(
-        &self,
+        &mut self,
         shared: &Shared,
         agent: S,
         mut peer: TcpStream,
@@ -166,9 +194,24 @@ impl Tunnel {
         }
         let count = |bytes| shared.unscanned(Unscanned::Tunnel, bytes);
         count(first.len());
-        match copy::both(agent, peer, patience, stop, &count).await {
+        let refused = OnceLock::new();
+        let may_leave = |bytes| match self.spend(bytes) {
+            Ok(_) => true,
+            Err(why) => {
+                // The first piece that does not fit is the last.
+                drop(refused.set(why));
+                false
+            }
+        };
+        match copy::both(agent, peer, patience, stop, (&may_leave, &count)).await {
             End::Idle => shared.fault(UpstreamFault::Idle, &"no byte moved in a tunnel"),
-            End::Whole | End::Broken => {}
+            End::Whole | End::Broken | End::Stopped => {}
+        }
+        if let Some(why) = refused.into_inner() {
+            let refusal = self.asking.spent(&self.target, why).await;
+            if let Some(passage) = &mut self.passage {
+                passage.refused(refusal.code);
+            }
         }
     }
 }

@@ -31,6 +31,7 @@ pub fn check_against(checked: &Checked, settings: &Settings, stores: &Stores) ->
     against.provenance(&mut problems);
     problems.extend(against.rendered());
     problems.extend(against.forward());
+    problems.extend(against.routeless());
     for rule in &checked.policy.tools {
         problems.extend(against.venue(rule));
         problems.extend(against.reachable(rule));
@@ -249,6 +250,24 @@ impl Against<'_> {
         ))
     }
 
+    /// Without routes no call and no tool's output comes: what is about them could never run.
+    fn routeless(&self) -> Vec<Problem> {
+        if !self.settings.routes.is_empty() {
+            return Vec::new();
+        }
+        let sections = ["egress", "private", "injection", "undeclared_recipients"];
+        let written = sections
+            .into_iter()
+            .filter(|path| self.checked.tree.at(path).is_some());
+        let message = "this can never apply: the config has no routes, only a forward proxy";
+        written
+            .map(|path| {
+                let help = "add routes to the config, or remove it; `forward` and `secrets` are for the forward proxy";
+                self.at(path, message.to_owned(), help)
+            })
+            .collect()
+    }
+
     /// A forward proxy and what says where it may lead come together.
     fn forward(&self) -> Option<Problem> {
         let listens = self.settings.listen.forward.is_some();
@@ -357,7 +376,8 @@ impl Against<'_> {
                 .iter()
                 .any(|route| self.carries(route, rule))
         };
-        if rule.matcher == ToolMatcher::Any || self.has_model_route() || carried() {
+        let any = rule.matcher == ToolMatcher::Any && !self.settings.routes.is_empty();
+        if any || self.has_model_route() || carried() {
             return None;
         }
         let routes = self.settings.routes.iter();

@@ -436,6 +436,7 @@ async fn the_forward_proxys_destinations_are_judged_by_its_section() {
             ..Reach::default()
         },
         methods: vec!["GET".to_owned()],
+        budget: None,
         require_sni: true,
     };
     let mut policy = with(Vec::new());
@@ -447,6 +448,7 @@ async fn the_forward_proxys_destinations_are_judged_by_its_section() {
             authority: authority.into(),
             url: url.map(Into::into),
             method: method.into(),
+            body: None,
         });
         let mut exchange = exchange(item, "ann");
         (exchange.kind, exchange.leg) = (kind, leg);

@@ -9,6 +9,7 @@
 )]
 
 mod bodies;
+mod budgets;
 mod clients;
 mod docs;
 mod heads;
