@@ -56,6 +56,8 @@ pub struct Answer {
     pub media_type: &'static str,
     /// The body: with events in the encoding of server-sent events.
     pub body: Bytes,
+    /// It is read as where a rule asks what clients would fetch or follow.
+    pub is_rendered: bool,
 }
 
 /// What becomes of content of a kind.
@@ -196,8 +198,20 @@ impl Sample {
                 status,
                 media_type,
                 body: body.into(),
+                is_rendered: false,
             }),
             fate,
         }
+    }
+}
+
+impl Canary {
+    /// Where a rule asks what clients would fetch or follow.
+    #[must_use]
+    pub const fn rendered(mut self) -> Self {
+        if let Message::Answer(answer) = &mut self.message {
+            answer.is_rendered = true;
+        }
+        self
     }
 }

@@ -1,4 +1,4 @@
-//! Streamed responses: text goes through at once, a call is held until its block stops, then leaves in canonical form: one
+//! Streamed responses: text goes through at once, but for what of it is judged; a call is held until its block stops, then leaves in canonical form: one
 //! start, one delta with all its arguments, one stop. Behind signed reasoning calls are held until the turn ends, and so is
 //! what stands behind them: clients count blocks in the order in which they come.
 
@@ -11,17 +11,19 @@ use super::Reply;
 use super::call::{BlockKind, Call, kind};
 use super::events::{self, Piece, delta_fits};
 use super::seal::is_signed;
-use super::whole::names_calls;
+use super::whole::{names_calls, text_pointer};
 use crate::guard::Decision;
 use crate::protocols::calls::check_held;
 use crate::protocols::fates::{Fate, fates, one_fate};
 use crate::protocols::passed::passed;
+use crate::protocols::rendered::{self, Part, Text};
 use crate::protocols::strict::{
     array, exact_keys, invalid_response, misframed, must_be_object, present, whole_number,
 };
 use crate::protocols::{
     Event, Frame, Framing, Malformed, ResponseReader, Step, Unjudged, unwritable,
 };
+use crate::verdict::Ruling;
 use crate::wire::json::{BODY_DEPTH, Document, Node};
 
 /// Reads a stream of events.
@@ -44,6 +46,8 @@ pub(super) struct Reader {
     calls: usize,
     dropped: usize,
     pending: Option<Pending>,
+    /// Text of the blocks, where a rule asks what clients would fetch or follow in it.
+    text: Option<Text>,
     unjudged: Unjudged,
 }
 
@@ -82,12 +86,25 @@ enum Pending {
     Call(Box<HeldCall>),
     /// The event that ends the turn, for all that is held.
     End(Piece),
+    Said(Box<Said>),
+}
+
+/// An event with text that is judged.
+struct Said {
+    piece: Piece,
+    parts: Vec<Part>,
+    /// It starts its block.
+    starts: bool,
+    /// The event that ends it, behind this one.
+    stop: Option<Piece>,
 }
 
 impl Reader {
-    pub fn new(reply: Reply) -> Self {
+    /// `renders`: a rule asks what clients would fetch or follow in the text.
+    pub fn new(reply: Reply, renders: bool) -> Self {
         Self {
             reply,
+            text: renders.then(Text::default),
             phase: Phase::Before,
             started: 0,
             index: None,
@@ -163,7 +180,10 @@ impl Reader {
         if kind != BlockKind::Call {
             self.unjudged.extend(Unjudged::below(block, &[]));
             self.open = Some(open);
-            return self.block_piece(piece, true);
+            if let Some(text) = self.text.as_mut().filter(|_| kind == BlockKind::Text) {
+                text.another();
+            }
+            return self.text_piece(piece, kind, true);
         }
         self.calls += 1;
         let size = piece.size();
@@ -198,7 +218,8 @@ impl Reader {
         }
         let signature = present(delta, "signature").and_then(Node::as_str);
         self.is_bound |= signature.is_some_and(|signature| !signature.is_empty());
-        self.block_piece(piece, false)
+        let kind = open.kind;
+        self.text_piece(piece, kind, false)
     }
 
     fn stop(&mut self, piece: Piece) -> Result<Step, Malformed> {
@@ -206,11 +227,7 @@ impl Reader {
         let open = self.open.take().filter(|open| open.index == index);
         let open = open.ok_or_else(|| invalid_response("a block stops that is not open"))?;
         let Some(held) = open.call else {
-            let step = self.block_piece(piece, false)?;
-            if self.held.is_empty() {
-                self.left += 1;
-            }
-            return Ok(step);
+            return self.block_stop(piece, open.kind, index);
         };
         let held = Box::new(held);
         if self.is_bound {
@@ -223,6 +240,85 @@ impl Reader {
             send: Vec::new(),
             judge,
         })
+    }
+
+    /// The end of a block without a call.
+    fn block_stop(
+        &mut self,
+        piece: Piece,
+        kind: BlockKind,
+        index: u64,
+    ) -> Result<Step, Malformed> {
+        let text = self.text.as_mut().filter(|_| kind == BlockKind::Text);
+        let parts = text.map(Text::end).unwrap_or_default();
+        if parts.is_empty() {
+            return self.stopped(piece);
+        }
+        self.judged(Said {
+            piece: Piece::delta(index)?,
+            parts,
+            starts: false,
+            stop: Some(piece),
+        })
+    }
+
+    fn stopped(&mut self, piece: Piece) -> Result<Step, Malformed> {
+        let step = self.block_piece(piece, false)?;
+        if self.held.is_empty() {
+            self.left += 1;
+        }
+        Ok(step)
+    }
+
+    /// A piece of a block without a call: what of its text is to be judged waits.
+    fn text_piece(
+        &mut self,
+        piece: Piece,
+        kind: BlockKind,
+        starts: bool,
+    ) -> Result<Step, Malformed> {
+        let text = self.text.as_mut().filter(|_| kind == BlockKind::Text);
+        let (Some(text), Some(words)) = (text, piece.text()) else {
+            return self.block_piece(piece, starts);
+        };
+        let parts = text.push(words);
+        self.judged(Said {
+            piece,
+            parts,
+            starts,
+            stop: None,
+        })
+    }
+
+    fn judged(&mut self, said: Said) -> Result<Step, Malformed> {
+        let position = self.started.saturating_sub(1);
+        let judge: Vec<_> = rendered::located(&said.parts, &text_pointer(position)).collect();
+        if judge.is_empty() {
+            return self.said(said, &[]);
+        }
+        self.pending = Some(Pending::Said(Box::new(said)));
+        Ok(Step {
+            send: Vec::new(),
+            judge,
+        })
+    }
+
+    /// Text by the rulings over it.
+    fn said(&mut self, said: Said, rulings: &[Ruling]) -> Result<Step, Malformed> {
+        let mut rulings = rulings.iter();
+        let text = rendered::written(&said.parts, &mut rulings)?;
+        if rulings.next().is_some() {
+            return Err(unwritable());
+        }
+        let waits = text.is_empty() && !said.piece.text().unwrap_or_default().is_empty();
+        let mut step = Step::default();
+        if said.starts || !waits {
+            step = self.block_piece(said.piece.saying(&text)?, said.starts)?;
+        }
+        if let Some(stop) = said.stop {
+            step.send.extend(self.stopped(stop)?.send);
+        }
+        Ok(step)
     }
 
     /// A piece of a block without a call: it leaves at once, unless a call before it is held.
@@ -383,14 +479,16 @@ impl ResponseReader for Reader {
 
     fn resolve(&mut self, decision: &Decision) -> Result<Vec<Bytes>, Malformed> {
         let mut send = Vec::new();
-        self.bytes = 0;
         match self.pending.take().ok_or_else(unwritable)? {
+            Pending::Said(said) => return Ok(self.said(*said, &decision.rulings)?.send),
             Pending::Call(held) => {
+                self.bytes = 0;
                 let fates = fates(1, decision)?;
                 let fate = fates.first().ok_or_else(unwritable)?;
                 self.emit(&held, fate, &mut send)?;
             }
             Pending::End(piece) => {
+                self.bytes = 0;
                 let held = std::mem::take(&mut self.held);
                 let calls = held.iter().filter(|held| matches!(held, Held::Call(_)));
                 let fates = fates(calls.count(), decision)?;
@@ -424,7 +522,19 @@ impl ResponseReader for Reader {
                 message: "the stream ended before its calls were whole".to_owned(),
             });
         }
-        Ok(Step::default())
+        let text = self.text.as_mut().filter(|text| text.held() > 0);
+        match (text, &self.open) {
+            (Some(text), Some(open)) if self.phase == Phase::Blocks => {
+                let said = Said {
+                    parts: text.end(),
+                    piece: Piece::delta(open.index)?,
+                    starts: false,
+                    stop: None,
+                };
+                self.judged(said)
+            }
+            _ => Ok(Step::default()),
+        }
     }
 
     fn keep_alive(&self) -> Bytes {
@@ -436,7 +546,11 @@ impl ResponseReader for Reader {
     }
 
     fn held(&self) -> usize {
-        self.bytes
+        let pending = match &self.pending {
+            Some(Pending::Said(said)) => said.piece.size(),
+            _ => 0,
+        };
+        self.bytes + pending + self.text.as_ref().map_or(0, Text::held)
     }
 
     fn together(&self) -> Vec<Range<usize>> {

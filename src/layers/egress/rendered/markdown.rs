@@ -7,6 +7,7 @@ use pulldown_cmark::{CowStr, Event, LinkType, Options, Parser, Tag, TagEnd};
 
 use super::super::code::Code;
 use super::super::find::find;
+use super::super::target::network;
 use super::html;
 use super::{Place, Use, Value};
 
@@ -223,6 +224,7 @@ impl<'t, 'p> Reader<'t, 'p> {
     }
 
     fn bare(&mut self, text: &str, whole: Option<&Range<usize>>) {
+        let text = &*parted(text);
         for found in find(text) {
             let words = text.get(found.span.clone()).unwrap_or_default();
             let written = words.contains("://")
@@ -254,6 +256,28 @@ impl<'t, 'p> Reader<'t, 'p> {
         let running = blanked(&running, &self.tags).into_owned();
         self.bare(&running, None);
         self.tags
+    }
+}
+
+/// Some clients begin a link at a scheme of the web that another name stands before: `x.https://..`.
+fn parted(text: &str) -> Cow<'_, str> {
+    const JOINS: [u8; 3] = *b"+-.";
+    let mut bytes = Cow::Borrowed(text.as_bytes());
+    for (colon, _) in text.match_indices("://") {
+        let head = text.get(..colon).unwrap_or_default();
+        let name = head.trim_end_matches(|c: char| c.is_ascii_alphabetic()).len();
+        let scheme = head.get(name..).unwrap_or_default();
+        let join = name.checked_sub(1);
+        let joined = join.filter(|at| bytes.get(*at).is_some_and(|byte| JOINS.contains(byte)));
+        if let Some(at) = joined.filter(|_| network(scheme).is_some())
+            && let Some(byte) = bytes.to_mut().get_mut(at)
+        {
+            *byte = b' ';
+        }
+    }
+    match bytes {
+        Cow::Borrowed(_) => Cow::Borrowed(text),
+        Cow::Owned(bytes) => String::from_utf8(bytes).map_or(Cow::Borrowed(text), Cow::Owned),
     }
 }
 

@@ -7,6 +7,7 @@
 mod css;
 mod html;
 mod markdown;
+mod piece;
 
 use std::ops::Range;
 

@@ -1,0 +1,456 @@
+//! Text of a model's answer that a client may render: which pieces of it could make a client fetch or follow something.
+//!
+//! A piece is an image, a link, a definition, a tag or a URL. It waits until it is whole, at most [`HOLD`] bytes and never past
+//! its line but for a destination that stands on the next; all other text leaves at once. How a text is cut into pieces depends
+//! on the text alone, so it is the same whole and streamed. What a piece may lead to is the guard's to say.
+
+mod lines;
+mod scan;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use lines::Lines;
+use scan::{End, Form, Reach};
+
+use super::{MOST_TEXTS, Malformed, unwritable};
+use crate::item::{Around, Item, Located, ModelText, Place};
+use crate::layers::egress::SCHEMES;
+use crate::verdict::{Ruling, Verdict};
+
+/// Most bytes that wait.
+pub const HOLD: usize = 2048;
+
+/// Most bytes of definitions that are kept for the images behind them.
+const DEFINITIONS: usize = 4096;
+
+/// In place of a piece that was denied.
+const WITHHELD: &str = "(text withheld)";
+
+/// Elements in which nothing is Markdown, also behind blank lines.
+const RAW: [&str; 4] = ["pre", "script", "style", "textarea"];
+
+/// Pieces of a text, as they come.
+#[derive(Debug)]
+pub struct Text {
+    lines: Lines,
+    /// What waits.
+    rest: String,
+    previous: char,
+    /// A bracket of this line does not close on it.
+    is_unclosed: bool,
+    around: Around,
+}
+
+impl Default for Text {
+    fn default() -> Self {
+        Self {
+            lines: Lines::default(),
+            rest: String::new(),
+            previous: '\n',
+            is_unclosed: false,
+            around: Around {
+                definitions: Some(Arc::from("")),
+                ..Around::default()
+            },
+        }
+    }
+}
+
+/// A part of a text, in order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Part {
+    /// May leave.
+    Plain(String),
+    /// To be judged.
+    Piece(ModelText),
+}
+
+enum Found {
+    /// Nothing to judge in so many bytes.
+    Plain(usize),
+    Piece(usize, Kind),
+    More,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// An image that names its destination.
+    Named,
+    Definition,
+    /// A tag with no end.
+    Unclosed,
+    Other,
+}
+
+impl Text {
+    /// Takes more of the text; gives what waits no longer.
+    pub fn push(&mut self, text: &str) -> Vec<Part> {
+        self.rest.push_str(text);
+        self.parts(End::Open)
+    }
+
+    /// The text has ended: nothing waits any more.
+    pub fn end(&mut self) -> Vec<Part> {
+        self.parts(End::Text)
+    }
+
+    /// Another text of the same answer begins. Clients show it behind this one or apart from it; nothing waits any more.
+    pub fn another(&mut self) {
+        self.lines = self.lines.another();
+        self.rest.clear();
+        self.previous = '\n';
+        self.is_unclosed = false;
+    }
+
+    /// Bytes that wait.
+    pub fn held(&self) -> usize {
+        self.rest.len()
+    }
+
+    fn parts(&mut self, end: End) -> Vec<Part> {
+        let text = std::mem::take(&mut self.rest);
+        let mut parts = Vec::new();
+        let mut at = 0;
+        while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
+            let near = rest.get(..rest.floor_char_boundary(HOLD)).unwrap_or(rest);
+            let end = if near.len() < rest.len() { End::Cut } else { end };
+            let (length, kind) = match self.next(near, end) {
+                Found::More if end == End::Open => break,
+                Found::More => (first(near), None),
+                Found::Plain(length) => (length, None),
+                Found::Piece(length, kind) => (length, Some(kind)),
+            };
+            let Some(own) = near.get(..length.max(1)) else {
+                break;
+            };
+            match kind {
+                Some(kind) => {
+                    let open = end == End::Cut && own.len() == near.len();
+                    parts.push(Part::Piece(self.piece(own, kind, open)));
+                }
+                None => push_plain(&mut parts, own),
+            }
+            self.feed(own);
+            at += own.len();
+        }
+        text.get(at..).unwrap_or_default().clone_into(&mut self.rest);
+        parts
+    }
+
+    fn feed(&mut self, text: &str) {
+        for c in text.chars() {
+            self.lines.feed(c);
+            self.is_unclosed &= !lines::is_line_end(c);
+            self.previous = c;
+        }
+    }
+
+    fn piece(&mut self, text: &str, kind: Kind, open: bool) -> ModelText {
+        let piece = ModelText {
+            text: text.into(),
+            around: Some(Around {
+                is_open: open || kind == Kind::Unclosed,
+                is_named: kind == Kind::Named,
+                in_image: self.lines.in_image(),
+                ..self.around.clone()
+            }),
+        };
+        match kind {
+            Kind::Named => self.around.has_named = true,
+            Kind::Definition => {
+                let known = self.around.definitions.take();
+                let known = known.map(|known| format!("{known}{text}\n"));
+                let known = known.filter(|known| known.len() <= DEFINITIONS);
+                self.around.definitions = known.map(Arc::from);
+            }
+            Kind::Unclosed | Kind::Other => {}
+        }
+        piece
+    }
+
+    fn next(&mut self, near: &str, end: End) -> Found {
+        let Some(c) = near.chars().next() else {
+            return Found::More;
+        };
+        if self.lines.leaves_code(c) {
+            self.lines.lose_blocks();
+        }
+        if self.lines.in_code() {
+            return Found::Plain(c.len_utf8());
+        }
+        match c {
+            '\\' => match near.chars().nth(1) {
+                None => Found::or(end, 1),
+                Some('\\' | '`') => Found::Plain(2),
+                Some(_) => Found::Plain(1),
+            },
+            '`' | '~' => self.marks(near, c, end),
+            '<' => self.angle(near, end),
+            '!' => match near.chars().nth(1) {
+                None => Found::or(end, 1),
+                Some('[') => self.brackets(near, true, end),
+                Some(_) => Found::Plain(1),
+            },
+            '[' => self.brackets(near, false, end),
+            ']' => closing(near, end),
+            '&' => match scan::entity(near, end) {
+                Reach::To(_) => self.word(near, end),
+                Reach::Never => Found::Plain(1),
+                Reach::More => Found::More,
+            },
+            c if c.is_ascii_alphabetic() && !self.previous.is_ascii_alphabetic() => {
+                self.letters(near, end)
+            }
+            c => Found::Plain(c.len_utf8()),
+        }
+    }
+
+    /// A fence, a code span, or marks without meaning.
+    fn marks(&mut self, near: &str, mark: char, end: End) -> Found {
+        let length = scan::run(near, 0, mark);
+        if length == near.len() && end == End::Open {
+            return Found::More;
+        }
+        if length >= 3 && self.lines.is_outer() {
+            let rest = near.get(length..).unwrap_or_default();
+            match rest.find(lines::is_line_end) {
+                Some(at) => {
+                    let info = rest.get(..at).unwrap_or_default();
+                    let is_span = mark == '`' && info.contains('`');
+                    if !is_span && self.lines.opens(mark, length, info) {
+                        return Found::Plain(length + at);
+                    }
+                }
+                None if end == End::Open => return Found::More,
+                None if end == End::Cut => self.lines.lose_blocks(),
+                None => {}
+            }
+        }
+        if mark == '~' || !self.lines.has_spans() {
+            return Found::Plain(length);
+        }
+        let span = match scan::code_span(near, end) {
+            Reach::More => return Found::More,
+            Reach::To(span) => near.get(..span),
+            Reach::Never => None,
+        };
+        // Cells of a table end what stands in them.
+        match span.filter(|span| !span.contains('|')) {
+            Some(span) => Found::Plain(span.len()),
+            None => {
+                self.lines.lose_spans();
+                Found::Plain(length)
+            }
+        }
+    }
+
+    fn angle(&mut self, near: &str, end: End) -> Found {
+        let is_outer = self.lines.is_outer();
+        let reach = match (near.chars().nth(1), near.chars().nth(2)) {
+            (None, _) | (Some('/'), None) => return Found::or(end, 1),
+            (Some('!'), _) => scan::comment(near, end),
+            (Some('/' | '?'), _) | (Some('a'..='z' | 'A'..='Z'), _)
+                if scan::starts_with_tag(near) =>
+            {
+                scan::tag(near, end)
+            }
+            (Some('/' | '?'), _) => Reach::Never,
+            _ => return Found::Plain(1),
+        };
+        match reach {
+            Reach::More => Found::More,
+            Reach::Never => Found::Piece(1, Kind::Unclosed),
+            Reach::To(length) => {
+                let tag = near.get(1..length).unwrap_or_default();
+                let end = tag.find(|c: char| !c.is_ascii_alphanumeric());
+                let name = end.and_then(|end| tag.get(..end)).unwrap_or_default();
+                if is_outer && RAW.iter().any(|raw| raw.eq_ignore_ascii_case(name)) {
+                    self.lines.begin_raw();
+                }
+                self.other(tag, length)
+            }
+        }
+    }
+
+    fn brackets(&mut self, near: &str, is_image: bool, end: End) -> Found {
+        let from = if is_image { 2 } else { 1 };
+        let found = if self.is_unclosed {
+            Err(Reach::Never)
+        } else {
+            scan::brackets(near, from, self.lines.has_spans(), end)
+        };
+        match found {
+            Err(Reach::More) => Found::More,
+            Err(_) => {
+                self.is_unclosed = true;
+                if is_image {
+                    self.lines.open_image();
+                    Found::Piece(from, Kind::Named)
+                } else {
+                    Found::Plain(from)
+                }
+            }
+            Ok(found) => {
+                let kind = match found.form {
+                    Form::Name if is_image => Kind::Named,
+                    // Only its definition leads anywhere.
+                    Form::Name => return Found::Plain(1),
+                    Form::Definition => Kind::Definition,
+                    Form::Inline => Kind::Other,
+                };
+                if found.is_odd {
+                    self.lines.lose_spans();
+                }
+                Found::Piece(found.length, kind)
+            }
+        }
+    }
+
+    /// Letters that may begin a URL.
+    fn letters(&mut self, near: &str, end: End) -> Found {
+        let letters = near.len() - near.trim_start_matches(|c: char| c.is_ascii_alphabetic()).len();
+        let name = near.get(..letters).unwrap_or_default().to_ascii_lowercase();
+        let begins = |scheme: &&str| scheme.starts_with(&name);
+        if !SCHEMES.iter().chain(&["www"]).any(begins) {
+            return Found::Plain(letters);
+        }
+        let rest = near.get(letters..).unwrap_or_default();
+        match rest.chars().next() {
+            None => Found::or(end, letters),
+            Some('&') => match scan::entity(rest, end) {
+                Reach::To(_) => self.word(near, end),
+                Reach::Never => Found::Plain(letters),
+                Reach::More => Found::More,
+            },
+            Some(c @ (':' | '.')) if SCHEMES.contains(&&*name) == (c == ':') => {
+                self.word(near, end)
+            }
+            Some(_) => Found::Plain(letters),
+        }
+    }
+
+    fn word(&mut self, near: &str, end: End) -> Found {
+        match scan::word(near, end) {
+            Reach::To(length) => {
+                let word = near.get(..length).unwrap_or_default();
+                if word.contains("![") {
+                    self.lines.open_image();
+                    self.around.has_named = true;
+                }
+                Found::Piece(length, Kind::Other)
+            }
+            Reach::More => Found::More,
+            Reach::Never => Found::Plain(1),
+        }
+    }
+
+    fn other(&mut self, text: &str, length: usize) -> Found {
+        if text.contains('`') {
+            self.lines.lose_spans();
+        }
+        Found::Piece(length, Kind::Other)
+    }
+}
+
+impl Found {
+    /// Plain, unless what follows may change that.
+    fn or(end: End, length: usize) -> Self {
+        if end == End::Open {
+            Self::More
+        } else {
+            Self::Plain(length)
+        }
+    }
+}
+
+/// A closing bracket whose opening one has left: what it leads to stands behind it.
+fn closing(near: &str, end: End) -> Found {
+    let rest = near.get(2..).unwrap_or_default();
+    match near.chars().nth(1) {
+        None => Found::or(end, 1),
+        Some(c @ ('(' | ':')) => match scan::target(rest, c == '(', end) {
+            Reach::To(length) if c == '(' => Found::Piece(2 + length, Kind::Other),
+            Reach::To(length) => Found::Piece(2 + length, Kind::Definition),
+            Reach::Never => Found::Plain(1),
+            Reach::More => Found::More,
+        },
+        Some(_) => Found::Plain(1),
+    }
+}
+
+fn first(text: &str) -> usize {
+    text.chars().next().map_or(1, char::len_utf8)
+}
+
+fn push_plain(parts: &mut Vec<Part>, text: &str) {
+    if let Some(Part::Plain(last)) = parts.last_mut() {
+        last.push_str(text);
+    } else {
+        parts.push(Part::Plain(text.to_owned()));
+    }
+}
+
+/// How many of the parts are to be judged.
+pub fn pieces(parts: &[Part]) -> usize {
+    let is_piece = |part: &&Part| matches!(part, Part::Piece(_));
+    parts.iter().filter(is_piece).count()
+}
+
+/// Refuses a response with too many pieces.
+///
+/// # Errors
+/// It has more than [`MOST_TEXTS`].
+pub fn check_pieces(count: usize) -> Result<(), Malformed> {
+    if count > MOST_TEXTS {
+        return Err(Malformed {
+            code: "upstream_too_large",
+            message: format!("the response's text has more than {MOST_TEXTS} links and tags"),
+        });
+    }
+    Ok(())
+}
+
+/// The pieces as items; `pointer`: of the text.
+pub fn located<'p>(parts: &'p [Part], pointer: &'p str) -> impl Iterator<Item = Located> + 'p {
+    parts.iter().filter_map(move |part| {
+        let Part::Piece(piece) = part else {
+            return None;
+        };
+        Some(Located {
+            place: Place {
+                pointer: pointer.to_owned(),
+                span: None,
+            },
+            item: Item::ModelText(piece.clone()),
+        })
+    })
+}
+
+/// The parts as they leave, by the rulings over the pieces among them.
+///
+/// # Errors
+/// Rulings that do not fit.
+pub fn written<'r>(
+    parts: &[Part],
+    rulings: &mut impl Iterator<Item = &'r Ruling>,
+) -> Result<String, Malformed> {
+    let mut out = String::new();
+    for part in parts {
+        match part {
+            Part::Plain(text) => out.push_str(text),
+            Part::Piece(piece) => {
+                let ruling = rulings.next().ok_or_else(unwritable)?;
+                match &ruling.verdict {
+                    Verdict::Allow => out.push_str(&piece.text),
+                    Verdict::Rewrite(rewrite) => {
+                        out.push_str(&rewrite.apply(&piece.text).ok_or_else(unwritable)?);
+                    }
+                    Verdict::Hold(_) | Verdict::Deny(_) => out.push_str(WITHHELD),
+                }
+            }
+        }
+    }
+    Ok(out)
+}
