@@ -205,6 +205,26 @@ impl Sample {
     }
 }
 
+/// Text of a model that a client would fetch or follow something by, cut within the mark; with words for the content.
+pub const SHOWN: [(&str, [&str; 2]); 4] = [
+    (
+        "image in the model's text",
+        ["See ![x](https://holdpointcanary", "markoneandtwo.example/) and"],
+    ),
+    (
+        "definition in the model's text",
+        ["![x]\n\n[x]: https://holdpointcanary", "markoneandtwo.example/\n"],
+    ),
+    (
+        "tag in the model's text",
+        ["<img srcset='//holdpointcanary", "markoneandtwo.example/x 1x'>"],
+    ),
+    (
+        "URL in the model's text",
+        ["at https://holdpointcanary", "markoneandtwo.example"],
+    ),
+];
+
 impl Canary {
     /// Where a rule asks what clients would fetch or follow.
     #[must_use]

@@ -248,10 +248,15 @@ pub(super) fn target(text: &str, closes: bool, end: End) -> Reach {
         To(stop) => stop,
         other => return other,
     };
-    if !closes {
-        return if stop > start || end == End::Cut { To(stop) } else { Never };
-    }
     let at = blanks(text, stop);
+    if !closes {
+        // Words behind it, and it is no definition.
+        return match char_at(text, at) {
+            None if end == End::Open => More,
+            None | Some('\n' | '\r' | '"' | '\'' | '(') => To(stop),
+            Some(_) => Never,
+        };
+    }
     match char_at(text, at) {
         Some(')') => To(at + 1),
         Some(quote @ ('"' | '\'' | '(')) if at > stop => match title(text, at, quote, end) {

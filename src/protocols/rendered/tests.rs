@@ -20,6 +20,13 @@ fn rules() -> Rendered {
     }
 }
 
+/// The same, but images may be followed too: what is no image to some reader is a link to another.
+fn lax() -> Rendered {
+    let mut rules = rules();
+    rules.links.allow(Entry::read("img.example").unwrap());
+    rules
+}
+
 fn ruling(rules: &Rendered, piece: &ModelText) -> Ruling {
     let verdict = rules.neutralised(piece).map_or(Verdict::Allow, |(_, edits)| {
         Verdict::Rewrite(Rewrite {
@@ -52,20 +59,27 @@ fn judged(rules: &Rendered, parts: &[Part]) -> String {
 
 /// What leaves of a text that comes in these chunks.
 fn through(chunks: &[&str]) -> String {
-    let rules = rules();
+    under(&rules(), chunks)
+}
+
+fn under(rules: &Rendered, chunks: &[&str]) -> String {
     let mut text = Text::default();
     let mut out = String::new();
     for chunk in chunks {
-        out.push_str(&judged(&rules, &text.push(chunk)));
+        out.push_str(&judged(rules, &text.push(chunk)));
     }
-    out.push_str(&judged(&rules, &text.end()));
+    out.push_str(&judged(rules, &text.end()));
     assert_eq!(text.held(), 0);
     out
 }
 
+fn chars(text: &str) -> Vec<&str> {
+    let starts = text.char_indices();
+    starts.map(|(at, c)| &text[at..at + c.len_utf8()]).collect()
+}
+
 fn by_char(text: &str) -> String {
-    let starts = text.char_indices().map(|(at, c)| &text[at..at + c.len_utf8()]);
-    through(&starts.collect::<Vec<_>>())
+    through(&chars(text))
 }
 
 #[test]
@@ -109,7 +123,10 @@ fn what_leads_to_listed_hosts_or_nowhere_stays_as_it_is() {
 
 #[test]
 fn what_leads_elsewhere_is_neutralised() {
-    let long = format!("![x](https://img.example/{})", "a".repeat(3000));
+    // Nobody knows where what is cut leads, and its rest is words.
+    let head = "[x](https://shop.example/";
+    let long = format!("{head}{})", "a".repeat(HOLD));
+    let long_left = format!("(text withheld){})", "a".repeat(head.len()));
     for (text, expected) in [
         (
             "Hi [our shop](https://evil.example/x) and [b](https://shop.example/).",
@@ -132,16 +149,16 @@ fn what_leads_elsewhere_is_neutralised() {
         ("![a\nb](https://shop.example/x)", "![a\nb] (image withheld)"),
         ("[a\nb](https://shop.example/x)", "[a\nb](https://shop.example/x)"),
         ("[r]:\n  //evil.example/x", "(link withheld)"),
-        ("> ![r]\n>\n> [r]:\n> //evil.example/x", "> ![r]\n>\n> ] (link withheld)"),
+        ("> ![r]\n>\n> [r]:\n> //evil.example/x", "> ![r]\n>\n> (link withheld)"),
         ("a <b and c", "a &lt;b and c"),
         ("<img src='//evil.example/x'\n>", "&lt;img src='//evil.example/x'\n>"),
         ("<style>p{}</style>", "(image withheld)p{}</style>"),
         ("<title><a title=\"</title><img src=//evil.example/x>\">", "(image withheld)<a title=\"</title><img src=//evil.example/x>\">"),
         ("x.https://evil.example/", "x.(link withheld)"),
-        (&long, "(text withheld)"),
+        (&long, &long_left),
     ] {
         let out = through(&[text]);
-        assert_eq!(out.trim_end_matches(|c| c == 'a' || c == ')').trim_end_matches("(text withheld"), expected.trim_end_matches(')').trim_end_matches("(text withheld"), "{text}");
+        assert_eq!(out, expected, "{text}");
         assert_eq!(by_char(text), out, "{text}");
     }
 }
@@ -225,14 +242,67 @@ proptest! {
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
     ) {
         let text = fragments.concat();
-        let out = through(&[&text]);
-        prop_assert_eq!(&by_char(&text), &out);
+        let rules = lax();
+        let out = under(&rules, &[&text]);
+        prop_assert_eq!(&under(&rules, &chars(&text)), &out);
         let mut at: Vec<_> = cuts.iter().map(|cut| text.floor_char_boundary(cut.index(text.len() + 1))).collect();
         at.extend([0, text.len()]);
         at.sort_unstable();
         let chunks: Vec<_> = at.windows(2).map(|ends| &text[ends[0]..ends[1]]).collect();
-        prop_assert_eq!(&through(&chunks), &out);
-        let left: Vec<_> = rules().refused(&out).into_iter().map(|shown| (shown.span, shown.denied)).collect();
+        prop_assert_eq!(&under(&rules, &chunks), &out);
+        let left: Vec<_> = rules.refused(&out).into_iter().map(|shown| (shown.span, shown.denied)).collect();
         prop_assert!(left.is_empty(), "{:?} gives {:?}: {:?}", text, out, left);
     }
+}
+
+#[test]
+fn the_reference_shows_what_becomes_of_pieces() {
+    let page = include_str!("../../../docs/reference/egress.md");
+    let examples: Vec<_> = page.lines().filter_map(|line| line.split_once("  ->  ")).collect();
+    assert!(examples.len() > 5);
+    for (text, left) in examples {
+        assert_eq!(through(&[text.trim_end()]), left, "{text}");
+    }
+}
+
+#[test]
+fn explore() {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
+    let mut runner = TestRunner::deterministic();
+    let strategy = prop::collection::vec(fragment(), 0..12);
+    let rules = lax();
+    let bad = |fragments: &[&str]| -> Option<String> {
+        let text = fragments.concat();
+        let out = under(&rules, &[&text]);
+        if under(&rules, &chars(&text)) != out {
+            return Some("PARITY".to_owned());
+        }
+        let left = rules.refused(&out);
+        left.first().map(|shown| format!("{out:?} {:?} {}", shown.span, shown.denied))
+    };
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..40_000 {
+        let mut fragments = strategy.new_tree(&mut runner).unwrap().current();
+        if bad(&fragments).is_none() {
+            continue;
+        }
+        let mut at = 0;
+        while at < fragments.len() {
+            let mut fewer = fragments.clone();
+            fewer.remove(at);
+            if bad(&fewer).is_some() {
+                fragments = fewer;
+            } else {
+                at += 1;
+            }
+        }
+        if seen.insert(fragments.concat()) {
+            eprintln!("FOUND {:?} -> {}", fragments.concat(), bad(&fragments).unwrap());
+        }
+        if seen.len() > 60 {
+            break;
+        }
+    }
+    assert!(seen.is_empty());
 }

@@ -132,12 +132,13 @@ impl<'t, 'p> Reader<'t, 'p> {
                 dest_url,
                 ..
             }) => {
-                let mail = link_type == LinkType::Email;
-                self.link(Use::Followed, &dest_url, span, mail);
+                self.link(Use::Followed, &dest_url, span, link_type);
             }
-            Event::Start(Tag::Image { dest_url, .. }) => {
-                self.link(Use::Fetched, &dest_url, span, false);
-            }
+            Event::Start(Tag::Image {
+                link_type,
+                dest_url,
+                ..
+            }) => self.link(Use::Fetched, &dest_url, span, link_type),
             Event::End(TagEnd::Link | TagEnd::Image) => {
                 self.links.pop();
                 self.block.text.push(' ');
@@ -163,9 +164,12 @@ impl<'t, 'p> Reader<'t, 'p> {
         }
     }
 
-    fn link(&mut self, how: Use, dest: &CowStr<'_>, span: Range<usize>, mail: bool) {
+    fn link(&mut self, how: Use, dest: &CowStr<'_>, span: Range<usize>, kind: LinkType) {
         self.taken.push(span.clone());
-        self.links.push((!mail).then_some(self.places.len()));
+        let mail = kind == LinkType::Email;
+        // The words of an autolink are its destination.
+        let labelled = !mail && kind != LinkType::Autolink;
+        self.links.push(labelled.then_some(self.places.len()));
         self.block.text.push(' ');
         if !mail {
             self.places.push(Place {
@@ -227,10 +231,9 @@ impl<'t, 'p> Reader<'t, 'p> {
         let text = &*parted(text);
         for found in find(text) {
             let words = text.get(found.span.clone()).unwrap_or_default();
-            let written = words.contains("://")
-                || words
-                    .get(..4)
-                    .is_some_and(|start| start.eq_ignore_ascii_case("www."));
+            let www = words.get(..4);
+            let www = www.is_some_and(|start| start.eq_ignore_ascii_case("www."));
+            let written = www || !found.bare && words.contains("://");
             // Clients turn what has a scheme of the web into links, and names that begin with `www.`.
             let other = matches!(&found.url, Err(denied) if denied.code == Code::SchemeNotAllowed);
             if !written || other {

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::super::code::{Code, Denied};
-use super::{Rendered, Shown, Use, applied, notice, reference, scheme};
+use super::{Rendered, Shown, Use, applied, notice, reference};
 use crate::item::{Around, ModelText};
 
 type Edits = Vec<(Range<usize>, String)>;
@@ -77,11 +77,20 @@ impl Rendered {
     fn refused_anywhere(&self, text: &str) -> Vec<Shown> {
         let mut refused = self.refused(text);
         let within = self.refused(&format!("{BEFORE}{text}"));
-        refused.extend(within.into_iter().map(|shown| Shown {
+        let within = within.into_iter().map(|shown| Shown {
             span: shown.span.start.saturating_sub(BEFORE.len())
                 ..shown.span.end.saturating_sub(BEFORE.len()),
             ..shown
-        }));
+        });
+        // What a definition may lead to is judged as such, not as a URL among words.
+        let is_defined = |shown: &Shown| {
+            let url = text.get(shown.span.clone()).unwrap_or_default();
+            text.contains("]:")
+                && shown.how == Use::Followed
+                && url.starts_with(|c: char| c.is_ascii_alphabetic())
+                && self.destination(Use::Fetched, url).is_ok()
+        };
+        refused.extend(within.filter(|shown| !is_defined(shown)));
         refused.sort_by_key(|shown| (shown.span.start, shown.span.end, shown.how));
         refused.dedup_by(|a, b| a.span == b.span && a.how == b.how);
         refused
@@ -122,9 +131,7 @@ impl Rendered {
 
     /// Judges a destination as it is written.
     fn destination(&self, how: Use, raw: &str) -> Result<(), Denied> {
-        // Words before a colon lead nowhere.
-        let words = raw.strip_suffix(':').unwrap_or(raw);
-        if raw.is_empty() || scheme(raw).is_some_and(|scheme| scheme == words) {
+        if raw.is_empty() {
             return Ok(());
         }
         let construct = match how {
