@@ -122,9 +122,8 @@ fn matrix(settings: &Settings, policy: &Policy, report: &mut Report) {
         }
     };
     // Where no rule asks, adapters look for nothing in a model's text.
-    let asked = |cell: &Cell| {
-        policy.rendered.is_some() || cell.fate != Fate::Judged(ItemKind::ModelText)
-    };
+    let asked =
+        |cell: &Cell| policy.rendered.is_some() || cell.fate != Fate::Judged(ItemKind::ModelText);
     for cell in cells.into_iter().filter(asked) {
         let looks = match cell.fate {
             Fate::Judged(kind) => coverage::looks(policy, cell.kind, kind),

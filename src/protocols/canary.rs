@@ -209,15 +209,24 @@ impl Sample {
 pub const SHOWN: [(&str, [&str; 2]); 4] = [
     (
         "image in the model's text",
-        ["See ![x](https://holdpointcanary", "markoneandtwo.example/) and"],
+        [
+            "See ![x](https://holdpointcanary",
+            "markoneandtwo.example/) and",
+        ],
     ),
     (
         "definition in the model's text",
-        ["![x]\n\n[x]: https://holdpointcanary", "markoneandtwo.example/\n"],
+        [
+            "![x]\n\n[x]: https://holdpointcanary",
+            "markoneandtwo.example/\n",
+        ],
     ),
     (
         "tag in the model's text",
-        ["<img srcset='//holdpointcanary", "markoneandtwo.example/x 1x'>"],
+        [
+            "<img srcset='//holdpointcanary",
+            "markoneandtwo.example/x 1x'>",
+        ],
     ),
     (
         "URL in the model's text",

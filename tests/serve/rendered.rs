@@ -85,7 +85,10 @@ const CASES: [(&str, &str); 12] = [
 /// The text in pieces of so many characters.
 fn cut(text: &str, size: usize) -> Vec<String> {
     let chars: Vec<char> = text.chars().collect();
-    chars.chunks(size).map(|piece| piece.iter().collect()).collect()
+    chars
+        .chunks(size)
+        .map(|piece| piece.iter().collect())
+        .collect()
 }
 
 fn chat_event(delta: &Value, reason: &Value) -> String {
@@ -126,11 +129,16 @@ fn messages_events(text: &str, size: usize) -> String {
 
 /// What a client of a stream ends up with.
 fn joined(events: &str) -> String {
-    let data = events.lines().filter_map(|line| line.strip_prefix("data: "));
+    let data = events
+        .lines()
+        .filter_map(|line| line.strip_prefix("data: "));
     let mut text = String::new();
     for data in data.filter(|data| data.starts_with('{')) {
         let event: Value = serde_json::from_str(data).unwrap();
-        let said = [&event["choices"][0]["delta"]["content"], &event["delta"]["text"]];
+        let said = [
+            &event["choices"][0]["delta"]["content"],
+            &event["delta"]["text"],
+        ];
         for said in said.into_iter().filter_map(Value::as_str) {
             text.push_str(said);
         }
@@ -175,16 +183,17 @@ async fn speaking() -> Upstream {
 async fn said(rig: &Rig, path: &str, case: usize, size: usize) -> String {
     let model = format!("{case}/{size}");
     let body = json!({"model": model, "max_tokens": 9, "stream": size > 0, "messages": [{"role": "user", "content": "hi"}]});
-    let answer = rig
-        .ask(request("POST", path, &[], body.to_string()))
-        .await;
+    let answer = rig.ask(request("POST", path, &[], body.to_string())).await;
     assert_eq!(answer.status, 200, "{}", answer.text());
     assert!(answer.whole);
     if size > 0 {
         return joined(answer.text());
     }
     let body = answer.json();
-    let texts = [&body["choices"][0]["message"]["content"], &body["content"][0]["text"]];
+    let texts = [
+        &body["choices"][0]["message"]["content"],
+        &body["content"][0]["text"],
+    ];
     let text = texts.into_iter().find_map(Value::as_str);
     text.unwrap().to_owned()
 }
@@ -203,13 +212,18 @@ async fn what_leads_elsewhere_is_taken_out_of_the_text_however_it_comes() {
                 said(&rig, path, case, 1000).await,
             ]
             .into();
-            assert_eq!(said, BTreeSet::from([(*expected).to_owned()]), "{path} {text}");
+            assert_eq!(
+                said,
+                BTreeSet::from([(*expected).to_owned()]),
+                "{path} {text}"
+            );
         }
         rewritten += usize::from(text != expected);
     }
     assert!(rewritten > 0);
     let scrape = rig.scrape().await;
-    let counted = "holdpoint_verdicts_total{layer=\"egress\",mode=\"enforce\",verdict=\"rewrite\"} ";
+    let counted =
+        "holdpoint_verdicts_total{layer=\"egress\",mode=\"enforce\",verdict=\"rewrite\"} ";
     let line = scrape.lines().find_map(|line| line.strip_prefix(counted));
     let count: usize = line.unwrap().parse().unwrap();
     assert!(count >= 8 * rewritten, "{count}");
@@ -235,7 +249,10 @@ async fn shadow_judges_and_changes_nothing() {
 #[tokio::test]
 async fn without_the_rule_text_passes_untouched() {
     let upstream = speaking().await;
-    let policy = POLICY.replace("rendered: {images: [pictures], links: [shop], max_query: 32}", "egress: {allow: [shop, pictures]}");
+    let policy = POLICY.replace(
+        "rendered: {images: [pictures], links: [shop], max_query: 32}",
+        "egress: {allow: [shop, pictures]}",
+    );
     let rig = Rig::start(&config(&upstream.url()), &policy).await;
     for (case, (text, _)) in CASES.iter().enumerate() {
         for path in [CHAT, MESSAGES] {
@@ -272,7 +289,10 @@ async fn only_what_may_become_an_image_or_a_link_waits() {
     assert!(!before.contains('!'), "{before}");
     gate.open();
     let after = client.until("last words").await;
-    assert!(after.contains("(image withheld) last") && !after.contains("evil"), "{after}");
+    assert!(
+        after.contains("(image withheld) last") && !after.contains("evil"),
+        "{after}"
+    );
     gate.open();
     client.until("[DONE]").await;
 }

@@ -10,9 +10,7 @@ use holdpoint::layers::egress::{Entry, Rendered, Rule};
 use holdpoint::names::RuleId;
 use holdpoint::policy::PolicyHash;
 use holdpoint::protocols::{Frame, Framing, Malformed, Protocol, Request, ResponseReader, Step};
-use holdpoint::verdict::{
-    Finding, LayerId, Reason, Rewrite, RewriteKind, Ruling, Verdict,
-};
+use holdpoint::verdict::{Finding, LayerId, Reason, Rewrite, RewriteKind, Ruling, Verdict};
 use holdpoint::wire::json::{BODY_DEPTH, Document};
 use holdpoint::wire::sse::Decoder;
 use proptest::prelude::*;

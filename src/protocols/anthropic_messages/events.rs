@@ -105,7 +105,9 @@ impl Piece {
 
     fn text_node(&self) -> Option<&Node> {
         let block = present(self.root(), "content_block");
-        let text = block.or_else(|| present(self.root(), "delta"))?.get("text")?;
+        let text = block
+            .or_else(|| present(self.root(), "delta"))?
+            .get("text")?;
         text.as_str().is_some().then_some(text)
     }
 

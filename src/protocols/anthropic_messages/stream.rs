@@ -243,12 +243,7 @@ impl Reader {
     }
 
     /// The end of a block without a call.
-    fn block_stop(
-        &mut self,
-        piece: Piece,
-        kind: BlockKind,
-        index: u64,
-    ) -> Result<Step, Malformed> {
+    fn block_stop(&mut self, piece: Piece, kind: BlockKind, index: u64) -> Result<Step, Malformed> {
         let text = self.text.as_mut().filter(|_| kind == BlockKind::Text);
         let parts = text.map(Text::end).unwrap_or_default();
         if parts.is_empty() {

@@ -321,12 +321,23 @@ fn answers() -> Vec<Canary> {
         let fate = Judged(ItemKind::ModelText);
         let said = format!("{first}{second}");
         let text = json!({"role": "assistant", "content": said});
-        all.push(asked.answered(whole(&text, "stop"), content, fate).rendered());
+        all.push(
+            asked
+                .answered(whole(&text, "stop"), content, fate)
+                .rendered(),
+        );
         let parts = json!([{"type": "text", "text": first}, {"type": "text", "text": second}]);
         let text = json!({"role": "assistant", "content": parts});
-        all.push(asked.answered(whole(&text, "stop"), content, fate).rendered());
+        all.push(
+            asked
+                .answered(whole(&text, "stop"), content, fate)
+                .rendered(),
+        );
         let events = [
-            ("", chunk(&json!({"role": "assistant", "content": first}), None)),
+            (
+                "",
+                chunk(&json!({"role": "assistant", "content": first}), None),
+            ),
             ("", chunk(&json!({"content": second}), None)),
             ("", chunk(&json!({}), Some("stop"))),
             ("", "[DONE]".to_owned()),

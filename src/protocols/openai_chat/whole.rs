@@ -287,7 +287,9 @@ impl<'d> Choice<'d> {
         let is_content = |node: &Node| content.is_some_and(|content| std::ptr::eq(content, node));
         let note = notes(stray_fates.iter().chain(fates)).filter(|_| route.note);
         // What the note stands behind is written with it.
-        let others = said.iter().filter(|(node, _)| note.is_none() || !is_content(node));
+        let others = said
+            .iter()
+            .filter(|(node, _)| note.is_none() || !is_content(node));
         for (node, text) in others.filter(|_| !lost.contains("content")) {
             splice.replace_text(node, text);
         }

@@ -123,9 +123,8 @@ impl Lines {
     pub fn leaves_code(&self, c: char) -> bool {
         let line = &self.line;
         let is_first = line.phase == Phase::Indent && !matches!(c, ' ' | '\t' | '\n' | '\r');
-        let is_left = |fence: &Fence| {
-            line.indent < fence.indent || line.has_tabs && fence.indent > 0
-        };
+        let is_left =
+            |fence: &Fence| line.indent < fence.indent || line.has_tabs && fence.indent > 0;
         is_first && self.fence.as_ref().is_some_and(is_left)
     }
 

@@ -70,14 +70,22 @@ pub enum Part {
 enum Found {
     /// Nothing to judge in so many bytes.
     Plain(usize),
-    Piece(usize, Kind),
+    Piece(Piece),
     More,
+}
+
+#[derive(Clone, Copy)]
+struct Piece {
+    length: usize,
+    kind: Kind,
+    /// An image in it may have the destination of a definition.
+    is_named: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// An image that names its destination.
-    Named,
+    /// A destination behind brackets.
+    Target,
     Definition,
     /// A tag with no end.
     Unclosed,
@@ -115,27 +123,34 @@ impl Text {
         let mut at = 0;
         while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
             let near = rest.get(..rest.floor_char_boundary(HOLD)).unwrap_or(rest);
-            let end = if near.len() < rest.len() { End::Cut } else { end };
-            let (length, kind) = match self.next(near, end) {
+            let end = if near.len() < rest.len() {
+                End::Cut
+            } else {
+                end
+            };
+            let (length, piece) = match self.next(near, end) {
                 Found::More if end == End::Open => break,
                 Found::More => (first(near), None),
                 Found::Plain(length) => (length, None),
-                Found::Piece(length, kind) => (length, Some(kind)),
+                Found::Piece(piece) => (piece.length, Some(piece)),
             };
-            let Some(own) = near.get(..length.max(1)) else {
+            let Some((own, behind)) = near.split_at_checked(length.max(1)) else {
                 break;
             };
-            match kind {
-                Some(kind) => {
-                    let open = end == End::Cut && own.len() == near.len();
-                    parts.push(Part::Piece(self.piece(own, kind, open)));
+            match piece {
+                Some(piece) => {
+                    let is_cut = end == End::Cut && behind.is_empty();
+                    let is_open = is_cut || piece.is_open(own, behind);
+                    parts.push(Part::Piece(self.piece(own, piece, is_open)));
                 }
                 None => push_plain(&mut parts, own),
             }
             self.feed(own);
             at += own.len();
         }
-        text.get(at..).unwrap_or_default().clone_into(&mut self.rest);
+        text.get(at..)
+            .unwrap_or_default()
+            .clone_into(&mut self.rest);
         parts
     }
 
@@ -147,27 +162,24 @@ impl Text {
         }
     }
 
-    fn piece(&mut self, text: &str, kind: Kind, open: bool) -> ModelText {
-        let piece = ModelText {
+    fn piece(&mut self, text: &str, piece: Piece, is_open: bool) -> ModelText {
+        let judged = ModelText {
             text: text.into(),
             around: Some(Around {
-                is_open: open || kind == Kind::Unclosed,
-                is_named: kind == Kind::Named,
+                is_open,
+                is_named: piece.is_named,
                 in_image: self.lines.in_image(),
                 ..self.around.clone()
             }),
         };
-        match kind {
-            Kind::Named => self.around.has_named = true,
-            Kind::Definition => {
-                let known = self.around.definitions.take();
-                let known = known.map(|known| format!("{known}{text}\n"));
-                let known = known.filter(|known| known.len() <= DEFINITIONS);
-                self.around.definitions = known.map(Arc::from);
-            }
-            Kind::Unclosed | Kind::Other => {}
+        self.around.has_named |= piece.is_named;
+        if piece.kind == Kind::Definition {
+            let known = self.around.definitions.take();
+            let known = known.map(|known| format!("{known}{text}\n"));
+            let known = known.filter(|known| known.len() <= DEFINITIONS);
+            self.around.definitions = known.map(Arc::from);
         }
-        piece
+        judged
     }
 
     fn next(&mut self, near: &str, end: End) -> Found {
@@ -194,7 +206,7 @@ impl Text {
                 Some(_) => Found::Plain(1),
             },
             '[' => self.brackets(near, false, end),
-            ']' => closing(near, end),
+            ']' => self.closing(near, end),
             '&' => match scan::entity(near, end) {
                 Reach::To(_) => self.word(near, end),
                 Reach::Never => Found::Plain(1),
@@ -261,7 +273,11 @@ impl Text {
         };
         match reach {
             Reach::More => Found::More,
-            Reach::Never => Found::Piece(1, Kind::Unclosed),
+            Reach::Never => Found::Piece(Piece {
+                length: 1,
+                kind: Kind::Unclosed,
+                is_named: false,
+            }),
             Reach::To(length) => {
                 let tag = near.get(1..length).unwrap_or_default();
                 let end = tag.find(|c: char| !c.is_ascii_alphanumeric());
@@ -269,7 +285,10 @@ impl Text {
                 if is_outer && RAW.iter().any(|raw| raw.eq_ignore_ascii_case(name)) {
                     self.lines.begin_raw();
                 }
-                self.other(tag, length)
+                if tag.contains('`') {
+                    self.lines.lose_spans();
+                }
+                self.found(near, length, Kind::Other)
             }
         }
     }
@@ -285,32 +304,84 @@ impl Text {
             Err(Reach::More) => Found::More,
             Err(_) => {
                 self.is_unclosed = true;
-                if is_image {
-                    self.lines.open_image();
-                    Found::Piece(from, Kind::Named)
-                } else {
-                    Found::Plain(from)
-                }
+                self.unclosed(from, is_image)
             }
+            // Only its definition leads anywhere.
+            Ok(found) if found.form == Form::Name && !is_image => Found::Plain(1),
             Ok(found) => {
-                let kind = match found.form {
-                    Form::Name if is_image => Kind::Named,
-                    // Only its definition leads anywhere.
-                    Form::Name => return Found::Plain(1),
-                    Form::Definition => Kind::Definition,
-                    Form::Inline => Kind::Other,
-                };
                 if found.is_odd {
                     self.lines.lose_spans();
                 }
-                Found::Piece(found.length, kind)
+                let kind = match found.form {
+                    Form::Inline => Kind::Target,
+                    Form::Definition => Kind::Definition,
+                    Form::Name => Kind::Other,
+                };
+                Found::Piece(Piece {
+                    length: found.length,
+                    kind,
+                    is_named: found.has_named,
+                })
             }
         }
     }
 
+    /// An opening bracket that does not close on its line: its destination is judged where that stands.
+    fn unclosed(&mut self, length: usize, is_image: bool) -> Found {
+        if !is_image {
+            return Found::Plain(length);
+        }
+        self.lines.open_image();
+        Found::Piece(Piece {
+            length,
+            kind: Kind::Other,
+            is_named: true,
+        })
+    }
+
+    /// A closing bracket whose opening one has left: what it leads to stands behind it.
+    fn closing(&mut self, near: &str, end: End) -> Found {
+        let rest = near.get(2..).unwrap_or_default();
+        let (is_inline, kind) = match near.chars().nth(1) {
+            None => return Found::or(end, 1),
+            Some('(') => (true, Kind::Target),
+            Some(':') => (false, Kind::Definition),
+            Some(_) => return Found::Plain(1),
+        };
+        match scan::target(rest, is_inline, end) {
+            Reach::To(length) => {
+                if rest
+                    .get(..length)
+                    .is_some_and(|target| target.contains('`'))
+                {
+                    self.lines.lose_spans();
+                }
+                self.found(near, 2 + length, kind)
+            }
+            Reach::Never => Found::Plain(1),
+            Reach::More => Found::More,
+        }
+    }
+
+    /// A piece in which an image may begin that goes on behind it.
+    fn found(&mut self, near: &str, length: usize, kind: Kind) -> Found {
+        let is_named = near.get(..length).is_some_and(|text| text.contains("!["));
+        if is_named {
+            self.lines.open_image();
+        }
+        Found::Piece(Piece {
+            length,
+            kind,
+            is_named,
+        })
+    }
+
     /// Letters that may begin a URL.
     fn letters(&mut self, near: &str, end: End) -> Found {
-        let letters = near.len() - near.trim_start_matches(|c: char| c.is_ascii_alphabetic()).len();
+        let letters = near.len()
+            - near
+                .trim_start_matches(|c: char| c.is_ascii_alphabetic())
+                .len();
         let name = near.get(..letters).unwrap_or_default().to_ascii_lowercase();
         let begins = |scheme: &&str| scheme.starts_with(&name);
         if !SCHEMES.iter().chain(&["www"]).any(begins) {
@@ -333,24 +404,22 @@ impl Text {
 
     fn word(&mut self, near: &str, end: End) -> Found {
         match scan::word(near, end) {
-            Reach::To(length) => {
-                let word = near.get(..length).unwrap_or_default();
-                if word.contains("![") {
-                    self.lines.open_image();
-                    self.around.has_named = true;
-                }
-                Found::Piece(length, Kind::Other)
-            }
+            Reach::To(length) => self.found(near, length, Kind::Other),
             Reach::More => Found::More,
             Reach::Never => Found::Plain(1),
         }
     }
+}
 
-    fn other(&mut self, text: &str, length: usize) -> Found {
-        if text.contains('`') {
-            self.lines.lose_spans();
+impl Piece {
+    /// Whether what begins in this text does not end there, as far as what is behind it tells.
+    fn is_open(self, text: &str, behind: &str) -> bool {
+        match self.kind {
+            Kind::Unclosed => true,
+            Kind::Target => behind.starts_with('<') && !text.ends_with(')'),
+            Kind::Definition => behind.starts_with('<'),
+            Kind::Other => false,
         }
-        Found::Piece(length, Kind::Other)
     }
 }
 
@@ -362,21 +431,6 @@ impl Found {
         } else {
             Self::Plain(length)
         }
-    }
-}
-
-/// A closing bracket whose opening one has left: what it leads to stands behind it.
-fn closing(near: &str, end: End) -> Found {
-    let rest = near.get(2..).unwrap_or_default();
-    match near.chars().nth(1) {
-        None => Found::or(end, 1),
-        Some(c @ ('(' | ':')) => match scan::target(rest, c == '(', end) {
-            Reach::To(length) if c == '(' => Found::Piece(2 + length, Kind::Other),
-            Reach::To(length) => Found::Piece(2 + length, Kind::Definition),
-            Reach::Never => Found::Plain(1),
-            Reach::More => Found::More,
-        },
-        Some(_) => Found::Plain(1),
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) enum Form {
     Inline,
     /// `[..]: ..`.
     Definition,
-    /// `[..]`, `[..][..]`.
+    /// `[..]`.
     Name,
 }
 
@@ -45,6 +45,8 @@ pub(super) enum Form {
 pub(super) struct Brackets {
     pub length: usize,
     pub form: Form,
+    /// An image in it may have the destination of a definition.
+    pub has_named: bool,
     /// Backticks in it may pair with others outside.
     pub is_odd: bool,
 }
@@ -145,11 +147,19 @@ pub(super) fn comment(text: &str, end: End) -> Reach {
     const OPEN: &str = "<!--";
     const CLOSE: &str = "-->";
     let Some(inside) = text.strip_prefix(OPEN) else {
-        return if OPEN.starts_with(text) { ended(end) } else { Never };
+        return if OPEN.starts_with(text) {
+            ended(end)
+        } else {
+            Never
+        };
     };
     let odd = |c: char| is_line_end(c) || "<>[]&`".contains(c);
     let Some(close) = inside.find("--") else {
-        return if inside.contains(odd) { Never } else { ended(end) };
+        return if inside.contains(odd) {
+            Never
+        } else {
+            ended(end)
+        };
     };
     let rest = inside.get(close..).unwrap_or_default();
     if close == 0 || inside.get(..close).is_none_or(|words| words.contains(odd)) {
@@ -168,7 +178,10 @@ pub(super) fn entity(text: &str, end: End) -> Reach {
     const LONGEST: usize = 40;
     let name = text.strip_prefix("&#").or_else(|| text.strip_prefix('&'));
     let name = name.unwrap_or_default();
-    let letters = name.len() - name.trim_start_matches(|c: char| c.is_ascii_alphanumeric()).len();
+    let letters = name.len()
+        - name
+            .trim_start_matches(|c: char| c.is_ascii_alphanumeric())
+            .len();
     if letters > LONGEST {
         return Never;
     }
@@ -253,7 +266,7 @@ pub(super) fn target(text: &str, closes: bool, end: End) -> Reach {
         // Words behind it, and it is no definition.
         return match char_at(text, at) {
             None if end == End::Open => More,
-            None | Some('\n' | '\r' | '"' | '\'' | '(') => To(stop),
+            None | Some('\n' | '\r' | '"' | '\'' | '(' | '<') => To(stop),
             Some(_) => Never,
         };
     }
@@ -275,20 +288,20 @@ fn destination(text: &str, start: usize, closes: bool, end: End) -> Reach {
             Some(at) if inside.get(at..).is_some_and(|rest| rest.starts_with('>')) => {
                 return To(start + 1 + at + 1);
             }
-            Some(_) => {}
             None if end == End::Open => return More,
-            None => {}
+            _ => return Never,
         }
     }
     let mut depth = 0_usize;
     let mut at = start;
     while let Some(c) = char_at(text, at) {
-        if c <= ' ' || c == '\u{7f}' {
+        // Readers differ on whether a tag begins within one: its end cannot be told.
+        if c <= ' ' || c == '\u{7f}' || c == '<' {
             return To(at);
         }
         match c {
             '\\' => match char_at(text, at + 1) {
-                Some(next) if next.is_ascii_punctuation() => at += 1,
+                Some(next) if next.is_ascii_punctuation() && next != '<' => at += 1,
                 None if end == End::Open => return More,
                 _ => {}
             },
@@ -334,7 +347,10 @@ pub(super) fn brackets(
     has_spans: bool,
     end: End,
 ) -> Result<Brackets, Reach> {
-    let mut depth = 1_usize;
+    let is_image = |at: usize| text.get(..at).is_some_and(|head| head.ends_with('!'));
+    // The opening brackets that are open: whether each is an image's.
+    let mut open = vec![is_image(from - 1)];
+    let mut has_named = false;
     let mut is_odd = false;
     let mut at = from;
     loop {
@@ -346,7 +362,8 @@ pub(super) fn brackets(
             '\n' | '\r' => return Err(Never),
             '\\' => match char_at(text, at + 1) {
                 None => return Err(ended(end)),
-                Some(c) if c.is_ascii_punctuation() => To(2),
+                // Readers of HTML take no escapes.
+                Some(c) if c.is_ascii_punctuation() && c != '<' => To(2),
                 Some(_) => To(1),
             },
             '`' if !has_spans => return Err(Never),
@@ -367,23 +384,30 @@ pub(super) fn brackets(
                 length
             }
             '[' => {
-                depth += 1;
+                open.push(is_image(at));
                 To(1)
             }
-            ']' if depth == 1 => {
-                let found = closed(text, at + 1, end)?;
-                let behind = text.get(at..found.length).unwrap_or_default();
-                let is_odd = is_odd || behind.contains('`');
-                return Ok(Brackets { is_odd, ..found });
-            }
             ']' => {
-                depth -= 1;
-                let length = inner_target(text, at + 1, end);
-                if let To(length) = length {
-                    let behind = text.get(at..at + length).unwrap_or_default();
-                    is_odd |= behind.contains('`');
+                let is_image = open.pop().unwrap_or(false);
+                let (length, form) = match closed(text, at + 1, !is_image, end) {
+                    Ok(found) => found,
+                    Err(reach) => return Err(reach),
+                };
+                let behind = text.get(at..length).unwrap_or_default();
+                is_odd |= behind.contains('`');
+                has_named |= behind.contains("![") || is_image && form == Form::Name;
+                if open.is_empty() {
+                    return Ok(Brackets {
+                        length,
+                        form,
+                        has_named,
+                        is_odd,
+                    });
                 }
-                length
+                match form {
+                    Form::Inline => To(length - at),
+                    Form::Definition | Form::Name => To(1),
+                }
             }
             c => To(c.len_utf8()),
         };
@@ -403,43 +427,18 @@ fn inner_tag(rest: &str, end: End) -> Reach {
     }
 }
 
-/// The closing bracket of a construct within another, and its destination; `after`: behind the bracket.
-fn inner_target(text: &str, after: usize, end: End) -> Reach {
-    match char_at(text, after) {
-        None => ended(end),
-        Some('(') => match target(text.get(after + 1..).unwrap_or_default(), true, end) {
-            To(length) => To(2 + length),
-            Never => To(1),
-            More => More,
-        },
-        Some(_) => To(1),
-    }
-}
-
-/// What follows the closing bracket that stands before `after`.
-fn closed(text: &str, after: usize, end: End) -> Result<Brackets, Reach> {
-    let made = |length, form| Brackets {
-        length,
-        form,
-        is_odd: false,
-    };
-    let name = Ok(made(after, Form::Name));
+/// What follows the closing bracket that stands before `after`, and where it ends. `defines`: it may be a definition.
+fn closed(text: &str, after: usize, defines: bool, end: End) -> Result<(usize, Form), Reach> {
     let rest = text.get(after + 1..).unwrap_or_default();
-    match char_at(text, after) {
-        None if end == End::Open => Err(More),
-        Some(c @ ('(' | ':')) => match target(rest, c == '(', end) {
-            To(length) if c == '(' => Ok(made(after + 1 + length, Form::Inline)),
-            To(length) => Ok(made(after + 1 + length, Form::Definition)),
-            Never => name,
-            More => Err(More),
-        },
-        Some('[') => match rest.find(|c: char| is_line_end(c) || "[]`<\\".contains(c)) {
-            Some(at) if rest.get(at..).is_some_and(|rest| rest.starts_with(']')) => {
-                Ok(made(after + 1 + at + 1, Form::Name))
-            }
-            None if end == End::Open => Err(More),
-            _ => name,
-        },
-        _ => name,
+    let form = match char_at(text, after) {
+        None if end == End::Open => return Err(More),
+        Some('(') => Form::Inline,
+        Some(':') if defines => Form::Definition,
+        _ => return Ok((after, Form::Name)),
+    };
+    match target(rest, form == Form::Inline, end) {
+        To(length) => Ok((after + 1 + length, form)),
+        Never => Ok((after, Form::Name)),
+        More => Err(More),
     }
 }

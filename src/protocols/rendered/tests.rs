@@ -28,19 +28,21 @@ fn lax() -> Rendered {
 }
 
 fn ruling(rules: &Rendered, piece: &ModelText) -> Ruling {
-    let verdict = rules.neutralised(piece).map_or(Verdict::Allow, |(_, edits)| {
-        Verdict::Rewrite(Rewrite {
-            kind: RewriteKind::Redact,
-            edits,
-            finding: Finding {
-                layer: LayerId::Egress,
-                rule: RuleId::from("rendered"),
-                reason: Reason::HostNotAllowed,
-                argument: None,
-                detail: "".into(),
-            },
-        })
-    });
+    let verdict = rules
+        .neutralised(piece)
+        .map_or(Verdict::Allow, |(_, edits)| {
+            Verdict::Rewrite(Rewrite {
+                kind: RewriteKind::Redact,
+                edits,
+                finding: Finding {
+                    layer: LayerId::Egress,
+                    rule: RuleId::from("rendered"),
+                    reason: Reason::HostNotAllowed,
+                    argument: None,
+                    detail: "".into(),
+                },
+            })
+        });
     Ruling {
         place: Place::default(),
         verdict,
@@ -133,27 +135,60 @@ fn what_leads_elsewhere_is_neutralised() {
             "Hi our shop (link withheld) and [b](https://shop.example/).",
         ),
         ("a ![x](https://evil.example/?d) b", "a (image withheld) b"),
-        ("a <img src=https://evil.example/> b", "a (image withheld) b"),
-        ("a <img srcset=\"https://img.example/1 1x, //evil.example/2 2x\"> b", "a (image withheld) b"),
-        ("<p style=\"background:url(//evil.example/x)\">x</p>", "(image withheld)x</p>"),
+        (
+            "a <img src=https://evil.example/> b",
+            "a (image withheld) b",
+        ),
+        (
+            "a <img srcset=\"https://img.example/1 1x, //evil.example/2 2x\"> b",
+            "a (image withheld) b",
+        ),
+        (
+            "<p style=\"background:url(//evil.example/x)\">x</p>",
+            "(image withheld)x</p>",
+        ),
         ("see https://evil.example/x, ok", "see (link withheld), ok"),
         ("see www.evil.example ok", "see (link withheld) ok"),
         ("see <https://evil.example/x> ok", "see (link withheld) ok"),
         ("&#104;ttps://evil.example/x ok", "(link withheld) ok"),
         ("h&#116;tps&colon;//evil.example/x ok", "(link withheld) ok"),
-        ("![r]\n\n[r]: https://evil.example/", "![r]\n\n(link withheld)"),
+        (
+            "![r]\n\n[r]: https://evil.example/",
+            "![r]\n\n(link withheld)",
+        ),
         // A link's host is no image's, whichever comes first.
-        ("![r]\n\n[r]: https://shop.example/", "![r]\n\n(link withheld)"),
-        ("[r]: https://shop.example/\n\n![r] [r]", "[r]: https://shop.example/\n\n(image withheld) [r]"),
+        (
+            "![r]\n\n[r]: https://shop.example/",
+            "![r]\n\n(link withheld)",
+        ),
+        (
+            "[r]: https://shop.example/\n\n![r] [r]",
+            "[r]: https://shop.example/\n\n(image withheld) [r]",
+        ),
         ("[a\nb](//evil.example/x)", "[a\nb] (link withheld)"),
-        ("![a\nb](https://shop.example/x)", "![a\nb] (image withheld)"),
-        ("[a\nb](https://shop.example/x)", "[a\nb](https://shop.example/x)"),
+        (
+            "![a\nb](https://shop.example/x)",
+            "![a\nb] (image withheld)",
+        ),
+        (
+            "[a\nb](https://shop.example/x)",
+            "[a\nb](https://shop.example/x)",
+        ),
         ("[r]:\n  //evil.example/x", "(link withheld)"),
-        ("> ![r]\n>\n> [r]:\n> //evil.example/x", "> ![r]\n>\n> (link withheld)"),
+        (
+            "> ![r]\n>\n> [r]:\n> //evil.example/x",
+            "> ![r]\n>\n> (link withheld)",
+        ),
         ("a <b and c", "a &lt;b and c"),
-        ("<img src='//evil.example/x'\n>", "&lt;img src='//evil.example/x'\n>"),
+        (
+            "<img src='//evil.example/x'\n>",
+            "&lt;img src='//evil.example/x'\n>",
+        ),
         ("<style>p{}</style>", "(image withheld)p{}</style>"),
-        ("<title><a title=\"</title><img src=//evil.example/x>\">", "(image withheld)<a title=\"</title><img src=//evil.example/x>\">"),
+        (
+            "<title><a title=\"</title><img src=//evil.example/x>\">",
+            "(image withheld)<a title=\"</title><img src=//evil.example/x>\">",
+        ),
         ("x.https://evil.example/", "x.(link withheld)"),
         (&long, &long_left),
     ] {
@@ -167,9 +202,27 @@ fn what_leads_elsewhere_is_neutralised() {
 fn code_that_readers_may_not_agree_on_is_judged() {
     let evil = "![x](https://evil.example/x)";
     for before in [
-        "\\`", "`a\nb` ` c ", "<div>`", "- <div>`", "<a title=\"`\">`", "| ` | `", "``` ` ", "``` x`\n",
-        "<div>\n```\n", "- a\n  ```\n", "- a\nb\n    ```\n  x\n  ```\n", "    ```\n", "text\n    ```\n\n", "- ```\n",
-        "<pre>\n\n```\n", "```<x\n", "  ```\nx\n  ```\n", "[r]:\n```\n```\n", "[a](`)", "```\n```\n", "a ``` b\n",
+        "\\`",
+        "`a\nb` ` c ",
+        "<div>`",
+        "- <div>`",
+        "<a title=\"`\">`",
+        "| ` | `",
+        "``` ` ",
+        "``` x`\n",
+        "<div>\n```\n",
+        "- a\n  ```\n",
+        "- a\nb\n    ```\n  x\n  ```\n",
+        "    ```\n",
+        "text\n    ```\n\n",
+        "- ```\n",
+        "<pre>\n\n```\n",
+        "```<x\n",
+        "  ```\nx\n  ```\n",
+        "[r]:\n```\n```\n",
+        "[a](`)",
+        "```\n```\n",
+        "a ``` b\n",
     ] {
         let text = format!("{before}{evil}`");
         let out = through(&[&text]);
@@ -198,7 +251,10 @@ fn all_but_what_may_become_a_piece_leaves_at_once() {
         (">", "<b>"),
         ("\n``", "\n"),
         ("`js\n", "```js\n"),
-        ("[x](https://evil.example/) <img", "[x](https://evil.example/) <img"),
+        (
+            "[x](https://evil.example/) <img",
+            "[x](https://evil.example/) <img",
+        ),
         ("\n```\n", "\n```\n"),
         ("htt", ""),
         ("p is", "http is"),
@@ -211,7 +267,16 @@ fn all_but_what_may_become_a_piece_leaves_at_once() {
 
 #[test]
 fn no_more_than_so_much_waits() {
-    for opens in ["[", "![a](", "<a title=\"", "`", "https://shop.example/", "[a]: ", "](", "```"] {
+    for opens in [
+        "[",
+        "![a](",
+        "<a title=\"",
+        "`",
+        "https://shop.example/",
+        "[a]: ",
+        "](",
+        "```",
+    ] {
         let mut text = Text::default();
         text.push(opens);
         for _ in 0..1000 {
@@ -223,13 +288,72 @@ fn no_more_than_so_much_waits() {
 
 fn fragment() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec![
-        "![a](https://evil.example/x)", "[b](https://evil.example/x)", "[c](//evil.example)", "<img src=//evil.example/1>",
-        "https://evil.example/y", "www.evil.example", "[r]: https://evil.example/\n", "![r]", "[r]", "[r]: https://shop.example/\n",
-        "[b](https://shop.example/)", "![a](https://img.example/)", "https://shop.example/x", "[t][r]", "![t][r]",
-        "`", "``", "```\n", "\n```\n", "~~~\n", "\n", "\n\n", "    ", "  ", "- ", "- a\n  ", "1. a\n", "> ", "\t", "\r\n",
-        "<a href='", "'>", "\">", "<a title=\"", "<", ">", "[", "]", "(", ")", "!", "![", "](", "]:", "//evil.example/z",
-        "https", ":", "//", "&#104;ttps://evil.example", "&", ";", "|", "\\", "<!--", "-->", "<div>", "</div>", "<pre>", "</pre>",
-        "<style>", "<textarea>", "<b>", "x", "wow ", "\u{fc}", " ",
+        "![a](https://evil.example/x)",
+        "[b](https://evil.example/x)",
+        "[c](//evil.example)",
+        "<img src=//evil.example/1>",
+        "https://evil.example/y",
+        "www.evil.example",
+        "[r]: https://evil.example/\n",
+        "![r]",
+        "[r]",
+        "[r]: https://shop.example/\n",
+        "[b](https://shop.example/)",
+        "![a](https://img.example/)",
+        "https://shop.example/x",
+        "[t][r]",
+        "![t][r]",
+        "`",
+        "``",
+        "```\n",
+        "\n```\n",
+        "~~~\n",
+        "\n",
+        "\n\n",
+        "    ",
+        "  ",
+        "- ",
+        "- a\n  ",
+        "1. a\n",
+        "> ",
+        "\t",
+        "\r\n",
+        "<a href='",
+        "'>",
+        "\">",
+        "<a title=\"",
+        "<",
+        ">",
+        "[",
+        "]",
+        "(",
+        ")",
+        "!",
+        "![",
+        "](",
+        "]:",
+        "//evil.example/z",
+        "https",
+        ":",
+        "//",
+        "&#104;ttps://evil.example",
+        "&",
+        ";",
+        "|",
+        "\\",
+        "<!--",
+        "-->",
+        "<div>",
+        "</div>",
+        "<pre>",
+        "</pre>",
+        "<style>",
+        "<textarea>",
+        "<b>",
+        "x",
+        "wow ",
+        "\u{fc}",
+        " ",
     ])
 }
 
@@ -258,7 +382,10 @@ proptest! {
 #[test]
 fn the_reference_shows_what_becomes_of_pieces() {
     let page = include_str!("../../../docs/reference/egress.md");
-    let examples: Vec<_> = page.lines().filter_map(|line| line.split_once("  ->  ")).collect();
+    let examples: Vec<_> = page
+        .lines()
+        .filter_map(|line| line.split_once("  ->  "))
+        .collect();
     assert!(examples.len() > 5);
     for (text, left) in examples {
         assert_eq!(through(&[text.trim_end()]), left, "{text}");
@@ -269,8 +396,8 @@ fn the_reference_shows_what_becomes_of_pieces() {
 fn explore() {
     use proptest::strategy::ValueTree;
     use proptest::test_runner::TestRunner;
-    let mut runner = TestRunner::deterministic();
-    let strategy = prop::collection::vec(fragment(), 0..12);
+    let mut runner = TestRunner::default();
+    let strategy = prop::collection::vec(fragment(), 0..22);
     let rules = lax();
     let bad = |fragments: &[&str]| -> Option<String> {
         let text = fragments.concat();
@@ -279,10 +406,11 @@ fn explore() {
             return Some("PARITY".to_owned());
         }
         let left = rules.refused(&out);
-        left.first().map(|shown| format!("{out:?} {:?} {}", shown.span, shown.denied))
+        left.first()
+            .map(|shown| format!("{out:?} {:?} {}", shown.span, shown.denied))
     };
     let mut seen = std::collections::BTreeSet::new();
-    for _ in 0..40_000 {
+    for _ in 0..100_000 {
         let mut fragments = strategy.new_tree(&mut runner).unwrap().current();
         if bad(&fragments).is_none() {
             continue;
@@ -298,7 +426,11 @@ fn explore() {
             }
         }
         if seen.insert(fragments.concat()) {
-            eprintln!("FOUND {:?} -> {}", fragments.concat(), bad(&fragments).unwrap());
+            eprintln!(
+                "FOUND {:?} -> {}",
+                fragments.concat(),
+                bad(&fragments).unwrap()
+            );
         }
         if seen.len() > 60 {
             break;

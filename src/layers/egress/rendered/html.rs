@@ -60,7 +60,10 @@ pub(super) fn scan(text: &str, base: usize, places: &mut Vec<Place>) -> Vec<Rang
     let mut tags = scan_nested(text, &place, (NESTED, false), places);
     // A browser reads what stands in these as words, up to their end.
     let lower = text.to_ascii_lowercase();
-    if ["<style", "<iframe"].iter().any(|name| lower.contains(name)) {
+    if ["<style", "<iframe"]
+        .iter()
+        .any(|name| lower.contains(name))
+    {
         tags.extend(scan_nested(text, &place, (NESTED, true), places));
     }
     tags

@@ -268,7 +268,9 @@ fn parted(text: &str) -> Cow<'_, str> {
     let mut bytes = Cow::Borrowed(text.as_bytes());
     for (colon, _) in text.match_indices("://") {
         let head = text.get(..colon).unwrap_or_default();
-        let name = head.trim_end_matches(|c: char| c.is_ascii_alphabetic()).len();
+        let name = head
+            .trim_end_matches(|c: char| c.is_ascii_alphabetic())
+            .len();
         let scheme = head.get(name..).unwrap_or_default();
         let join = name.checked_sub(1);
         let joined = join.filter(|at| bytes.get(*at).is_some_and(|byte| JOINS.contains(byte)));

@@ -10,7 +10,10 @@ use crate::item::{Around, ModelText};
 type Edits = Vec<(Range<usize>, String)>;
 
 const UNENDED: Denied = Denied::new(Code::MalformedUrl, "a tag that does not end on its line");
-const LONG: Denied = Denied::new(Code::MalformedUrl, "longer than what is held back of a text");
+const LONG: Denied = Denied::new(
+    Code::MalformedUrl,
+    "no end that all readers agree on within what is held back",
+);
 const ELEMENT: Denied = Denied::new(
     Code::SchemeNotAllowed,
     "an element whose content is not read as text",
@@ -53,7 +56,7 @@ impl Rendered {
             return if text == "![" {
                 whole(denied, "!&#91;".to_owned())
             } else {
-                whole(denied, notice(Use::Fetched, ""))
+                whole(denied, withheld(text, around, "(image withheld)"))
             };
         }
         let lower = text.get(..8).unwrap_or(text).to_ascii_lowercase();

@@ -119,7 +119,10 @@ pub(super) fn write(
         let said = said.map_or(own, |said| said);
         return splice.replace_text(content, &note::after(said, note));
     }
-    for (string, said) in shown::strings(delta).into_iter().zip(strings.unwrap_or_default()) {
+    for (string, said) in shown::strings(delta)
+        .into_iter()
+        .zip(strings.unwrap_or_default())
+    {
         if string.as_str() != Some(said) {
             splice.replace_text(string, said);
         }
