@@ -60,7 +60,7 @@ const CASES: [(&str, &str); 12] = [
         "(image withheld)x</div>",
     ),
     (
-        "see <https://evil.example/?d=secret> or www.evil.example, ok",
+        "see <https://evil.example/?d=secret> or www.evil.example/x, ok",
         "see (link withheld) or (link withheld), ok",
     ),
     (

@@ -84,8 +84,8 @@ struct Piece {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// A destination behind brackets.
-    Target,
+    /// A destination whose bracket is not there.
+    Partial,
     Definition,
     /// A tag with no end.
     Unclosed,
@@ -140,7 +140,7 @@ impl Text {
             match piece {
                 Some(piece) => {
                     let is_cut = end == End::Cut && behind.is_empty();
-                    let is_open = is_cut || piece.is_open(own, behind);
+                    let is_open = is_cut || piece.is_open(behind);
                     parts.push(Part::Piece(self.piece(own, piece, is_open)));
                 }
                 None => push_plain(&mut parts, own),
@@ -195,7 +195,7 @@ impl Text {
         match c {
             '\\' => match near.chars().nth(1) {
                 None => Found::or(end, 1),
-                Some('\\' | '`') => Found::Plain(2),
+                Some('\\' | '`' | '[') => Found::Plain(2),
                 Some(_) => Found::Plain(1),
             },
             '`' | '~' => self.marks(near, c, end),
@@ -268,18 +268,19 @@ impl Text {
             {
                 scan::tag(near, end)
             }
-            (Some('/' | '?'), _) => Reach::Never,
+            // A bracket may become its words.
+            (Some('/' | '?' | '['), _) => Reach::Never,
             _ => return Found::Plain(1),
         };
         match reach {
             Reach::More => Found::More,
-            Reach::Never => Found::Piece(Piece {
-                length: 1,
-                kind: Kind::Unclosed,
-                is_named: false,
-            }),
+            Reach::Never => Self::unended(),
             Reach::To(length) => {
                 let tag = near.get(1..length).unwrap_or_default();
+                // Words to some, whose URLs are links, and a tag to others.
+                if self.previous == '\\' && tag.contains([':', '=']) {
+                    return Self::unended();
+                }
                 let end = tag.find(|c: char| !c.is_ascii_alphanumeric());
                 let name = end.and_then(|end| tag.get(..end)).unwrap_or_default();
                 if is_outer && RAW.iter().any(|raw| raw.eq_ignore_ascii_case(name)) {
@@ -291,6 +292,15 @@ impl Text {
                 self.found(near, length, Kind::Other)
             }
         }
+    }
+
+    /// A tag with no end: all of it but this is words.
+    const fn unended() -> Found {
+        Found::Piece(Piece {
+            length: 1,
+            kind: Kind::Unclosed,
+            is_named: false,
+        })
     }
 
     fn brackets(&mut self, near: &str, is_image: bool, end: End) -> Found {
@@ -313,9 +323,9 @@ impl Text {
                     self.lines.lose_spans();
                 }
                 let kind = match found.form {
-                    Form::Inline => Kind::Target,
+                    Form::Inline if !found.is_closed => Kind::Partial,
                     Form::Definition => Kind::Definition,
-                    Form::Name => Kind::Other,
+                    Form::Inline | Form::Name => Kind::Other,
                 };
                 Found::Piece(Piece {
                     length: found.length,
@@ -342,24 +352,27 @@ impl Text {
     /// A closing bracket whose opening one has left: what it leads to stands behind it.
     fn closing(&mut self, near: &str, end: End) -> Found {
         let rest = near.get(2..).unwrap_or_default();
-        let (is_inline, kind) = match near.chars().nth(1) {
+        let is_inline = match near.chars().nth(1) {
             None => return Found::or(end, 1),
-            Some('(') => (true, Kind::Target),
-            Some(':') => (false, Kind::Definition),
+            Some('(') => true,
+            Some(':') => false,
             Some(_) => return Found::Plain(1),
         };
         match scan::target(rest, is_inline, end) {
-            Reach::To(length) => {
-                if rest
-                    .get(..length)
-                    .is_some_and(|target| target.contains('`'))
-                {
+            Ok(target) => {
+                let length = 2 + target.length;
+                if near.get(..length).is_some_and(|text| text.contains('`')) {
                     self.lines.lose_spans();
                 }
-                self.found(near, 2 + length, kind)
+                let kind = match (is_inline, target.is_closed) {
+                    (false, _) => Kind::Definition,
+                    (true, false) => Kind::Partial,
+                    (true, true) => Kind::Other,
+                };
+                self.found(near, length, kind)
             }
-            Reach::Never => Found::Plain(1),
-            Reach::More => Found::More,
+            Err(Reach::More) => Found::More,
+            Err(_) => Found::Plain(1),
         }
     }
 
@@ -412,12 +425,11 @@ impl Text {
 }
 
 impl Piece {
-    /// Whether what begins in this text does not end there, as far as what is behind it tells.
-    fn is_open(self, text: &str, behind: &str) -> bool {
+    /// Whether what begins in it does not end there, as far as what is behind it tells.
+    fn is_open(self, behind: &str) -> bool {
         match self.kind {
             Kind::Unclosed => true,
-            Kind::Target => behind.starts_with('<') && !text.ends_with(')'),
-            Kind::Definition => behind.starts_with('<'),
+            Kind::Partial | Kind::Definition => behind.starts_with('<'),
             Kind::Other => false,
         }
     }

@@ -45,6 +45,8 @@ pub(super) enum Form {
 pub(super) struct Brackets {
     pub length: usize,
     pub form: Form,
+    /// The destination, if there is one, has its bracket.
+    pub is_closed: bool,
     /// An image in it may have the destination of a definition.
     pub has_named: bool,
     /// Backticks in it may pair with others outside.
@@ -251,33 +253,43 @@ fn destination_start(text: &str, end: End) -> Reach {
     }
 }
 
-/// A destination behind `](` (`closes`) or `]:`, to its end: with a title and the closing bracket, where these stand on its line.
-pub(super) fn target(text: &str, closes: bool, end: End) -> Reach {
+/// A destination with what belongs to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    pub length: usize,
+    /// The bracket behind it is there; of a definition there is none.
+    pub is_closed: bool,
+}
+
+/// A destination behind `](` (`closes`) or `]:`, to its end: with a title and the closing bracket, where these stand on its line;
+/// `Err`: there is none, or it cannot be told yet.
+pub(super) fn target(text: &str, closes: bool, end: End) -> Result<Target, Reach> {
+    let made = |length, is_closed| Ok(Target { length, is_closed });
     let start = match destination_start(text, end) {
         To(start) => start,
-        other => return other,
+        other => return Err(other),
     };
     let stop = match destination(text, start, closes, end) {
         To(stop) => stop,
-        other => return other,
+        other => return Err(other),
     };
-    let at = blanks(text, stop);
     if !closes {
-        // Words behind it, and it is no definition.
-        return match char_at(text, at) {
-            None if end == End::Open => More,
-            None | Some('\n' | '\r' | '"' | '\'' | '(' | '<') => To(stop),
-            Some(_) => Never,
+        return if stop > start || end == End::Cut {
+            made(stop, true)
+        } else {
+            Err(Never)
         };
     }
+    let at = blanks(text, stop);
     match char_at(text, at) {
-        Some(')') => To(at + 1),
+        Some(')') => made(at + 1, true),
         Some(quote @ ('"' | '\'' | '(')) if at > stop => match title(text, at, quote, end) {
-            Never => To(stop),
-            other => other,
+            To(length) => made(length, true),
+            Never => made(stop, false),
+            More => Err(More),
         },
-        None if end == End::Open => More,
-        _ => To(stop),
+        None if end == End::Open => Err(More),
+        _ => made(stop, false),
     }
 }
 
@@ -389,17 +401,17 @@ pub(super) fn brackets(
             }
             ']' => {
                 let is_image = open.pop().unwrap_or(false);
-                let (length, form) = match closed(text, at + 1, !is_image, end) {
-                    Ok(found) => found,
-                    Err(reach) => return Err(reach),
-                };
+                let (length, form, is_closed) = closed(text, at + 1, !is_image, end)?;
                 let behind = text.get(at..length).unwrap_or_default();
                 is_odd |= behind.contains('`');
-                has_named |= behind.contains("![") || is_image && form == Form::Name;
+                // Where it does not close it is a name and words.
+                let is_name = form == Form::Name || !is_closed;
+                has_named |= behind.contains("![") || is_image && is_name;
                 if open.is_empty() {
                     return Ok(Brackets {
                         length,
                         form,
+                        is_closed,
                         has_named,
                         is_odd,
                     });
@@ -427,18 +439,19 @@ fn inner_tag(rest: &str, end: End) -> Reach {
     }
 }
 
-/// What follows the closing bracket that stands before `after`, and where it ends. `defines`: it may be a definition.
-fn closed(text: &str, after: usize, defines: bool, end: End) -> Result<(usize, Form), Reach> {
+/// What follows the closing bracket that stands before `after`, where it ends, and whether it closes. `defines`: it may be a
+/// definition.
+fn closed(text: &str, after: usize, defines: bool, end: End) -> Result<(usize, Form, bool), Reach> {
     let rest = text.get(after + 1..).unwrap_or_default();
     let form = match char_at(text, after) {
         None if end == End::Open => return Err(More),
         Some('(') => Form::Inline,
         Some(':') if defines => Form::Definition,
-        _ => return Ok((after, Form::Name)),
+        _ => return Ok((after, Form::Name, true)),
     };
     match target(rest, form == Form::Inline, end) {
-        To(length) => Ok((after + 1 + length, form)),
-        Never => Ok((after, Form::Name)),
-        More => Err(More),
+        Ok(found) => Ok((after + 1 + found.length, form, found.is_closed)),
+        Err(More) => Err(More),
+        Err(_) => Ok((after, Form::Name, true)),
     }
 }

@@ -190,6 +190,23 @@ fn what_leads_elsewhere_is_neutralised() {
             "(image withheld)<a title=\"</title><img src=//evil.example/x>\">",
         ),
         ("x.https://evil.example/", "x.(link withheld)"),
+        ("<[c](//evil.example) ", "&lt;c (link withheld) "),
+        (
+            "[a]://evil.example/z https://evil.example/",
+            "(link withheld) (link withheld)",
+        ),
+        (
+            "![a\n\\[b](https://shop.example/)",
+            "![a\n\\[b] (image withheld)",
+        ),
+        (
+            "\\<a title=\"https://evil.example/y\">",
+            "\\&lt;a title=\"(link withheld)\">",
+        ),
+        (
+            "[r]: https://shop.example/\n\n![r](\" x",
+            "[r]: https://shop.example/\n\n(image withheld) x",
+        ),
         (&long, &long_left),
     ] {
         let out = through(&[text]);
@@ -410,7 +427,7 @@ fn explore() {
             .map(|shown| format!("{out:?} {:?} {}", shown.span, shown.denied))
     };
     let mut seen = std::collections::BTreeSet::new();
-    for _ in 0..100_000 {
+    for _ in 0..30_000 {
         let mut fragments = strategy.new_tree(&mut runner).unwrap().current();
         if bad(&fragments).is_none() {
             continue;

@@ -59,15 +59,19 @@ impl Rendered {
                 whole(denied, withheld(text, around, "(image withheld)"))
             };
         }
-        let lower = text.get(..8).unwrap_or(text).to_ascii_lowercase();
-        if UNSEEN.iter().any(|element| lower.starts_with(element)) {
-            return whole(ELEMENT, notice(Use::Fetched, ""));
+        let lower = text.to_ascii_lowercase();
+        if UNSEEN.iter().any(|element| lower.contains(element)) {
+            return whole(ELEMENT, withheld(text, around, "(image withheld)"));
         }
         if let Some(denied) = self.destinations(text, around) {
             return whole(denied, withheld(text, around, "(link withheld)"));
         }
         let refused = self.refused_anywhere(text);
         let first = refused.first()?;
+        // A tag without a part of it would be another one.
+        if text.starts_with('<') {
+            return whole(first.denied, notice(first.how, ""));
+        }
         let edits = self.edits(text, &refused);
         let edited = applied(text, &edits).unwrap_or_default();
         if self.refused_anywhere(&edited).is_empty() {
