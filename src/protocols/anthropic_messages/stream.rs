@@ -2,28 +2,30 @@
 //! start, one delta with all its arguments, one stop. Behind signed reasoning calls are held until the turn ends, and so is
 //! what stands behind them: clients count blocks in the order in which they come.
 
+mod said;
+
 use std::iter;
 use std::ops::Range;
 
 use bytes::Bytes;
+use said::Said;
 
 use super::Reply;
 use super::call::{BlockKind, Call, kind};
 use super::events::{self, Piece, delta_fits};
 use super::seal::is_signed;
-use super::whole::{names_calls, text_pointer};
+use super::whole::names_calls;
 use crate::guard::Decision;
 use crate::protocols::calls::check_held;
 use crate::protocols::fates::{Fate, fates, one_fate};
 use crate::protocols::passed::passed;
-use crate::protocols::rendered::{self, Part, Text};
+use crate::protocols::rendered::Text;
 use crate::protocols::strict::{
     array, exact_keys, invalid_response, misframed, must_be_object, present, whole_number,
 };
 use crate::protocols::{
     Event, Frame, Framing, Malformed, ResponseReader, Step, Unjudged, unwritable,
 };
-use crate::verdict::Ruling;
 use crate::wire::json::{BODY_DEPTH, Document, Node};
 
 /// Reads a stream of events.
@@ -87,16 +89,6 @@ enum Pending {
     /// The event that ends the turn, for all that is held.
     End(Piece),
     Said(Box<Said>),
-}
-
-/// An event with text that is judged.
-struct Said {
-    piece: Piece,
-    parts: Vec<Part>,
-    /// It starts its block.
-    starts: bool,
-    /// The event that ends it, behind this one.
-    stop: Option<Piece>,
 }
 
 impl Reader {
@@ -240,80 +232,6 @@ impl Reader {
             send: Vec::new(),
             judge,
         })
-    }
-
-    /// The end of a block without a call.
-    fn block_stop(&mut self, piece: Piece, kind: BlockKind, index: u64) -> Result<Step, Malformed> {
-        let text = self.text.as_mut().filter(|_| kind == BlockKind::Text);
-        let parts = text.map(Text::end).unwrap_or_default();
-        if parts.is_empty() {
-            return self.stopped(piece);
-        }
-        self.judged(Said {
-            piece: Piece::delta(index)?,
-            parts,
-            starts: false,
-            stop: Some(piece),
-        })
-    }
-
-    fn stopped(&mut self, piece: Piece) -> Result<Step, Malformed> {
-        let step = self.block_piece(piece, false)?;
-        if self.held.is_empty() {
-            self.left += 1;
-        }
-        Ok(step)
-    }
-
-    /// A piece of a block without a call: what of its text is to be judged waits.
-    fn text_piece(
-        &mut self,
-        piece: Piece,
-        kind: BlockKind,
-        starts: bool,
-    ) -> Result<Step, Malformed> {
-        let text = self.text.as_mut().filter(|_| kind == BlockKind::Text);
-        let (Some(text), Some(words)) = (text, piece.text()) else {
-            return self.block_piece(piece, starts);
-        };
-        let parts = text.push(words);
-        self.judged(Said {
-            piece,
-            parts,
-            starts,
-            stop: None,
-        })
-    }
-
-    fn judged(&mut self, said: Said) -> Result<Step, Malformed> {
-        let position = self.started.saturating_sub(1);
-        let judge: Vec<_> = rendered::located(&said.parts, &text_pointer(position)).collect();
-        if judge.is_empty() {
-            return self.said(said, &[]);
-        }
-        self.pending = Some(Pending::Said(Box::new(said)));
-        Ok(Step {
-            send: Vec::new(),
-            judge,
-        })
-    }
-
-    /// Text by the rulings over it.
-    fn said(&mut self, said: Said, rulings: &[Ruling]) -> Result<Step, Malformed> {
-        let mut rulings = rulings.iter();
-        let text = rendered::written(&said.parts, &mut rulings)?;
-        if rulings.next().is_some() {
-            return Err(unwritable());
-        }
-        let waits = text.is_empty() && !said.piece.text().unwrap_or_default().is_empty();
-        let mut step = Step::default();
-        if said.starts || !waits {
-            step = self.block_piece(said.piece.saying(&text)?, said.starts)?;
-        }
-        if let Some(stop) = said.stop {
-            step.send.extend(self.stopped(stop)?.send);
-        }
-        Ok(step)
     }
 
     /// A piece of a block without a call: it leaves at once, unless a call before it is held.
@@ -517,19 +435,7 @@ impl ResponseReader for Reader {
                 message: "the stream ended before its calls were whole".to_owned(),
             });
         }
-        let text = self.text.as_mut().filter(|text| text.held() > 0);
-        match (text, &self.open) {
-            (Some(text), Some(open)) if self.phase == Phase::Blocks => {
-                let said = Said {
-                    parts: text.end(),
-                    piece: Piece::delta(open.index)?,
-                    starts: false,
-                    stop: None,
-                };
-                self.judged(said)
-            }
-            _ => Ok(Step::default()),
-        }
+        self.rest()
     }
 
     fn keep_alive(&self) -> Bytes {

@@ -5,6 +5,7 @@
 //! on the text alone, so it is the same whole and streamed. What a piece may lead to is the guard's to say.
 
 mod lines;
+mod parts;
 mod scan;
 #[cfg(test)]
 mod tests;
@@ -12,21 +13,17 @@ mod tests;
 use std::sync::Arc;
 
 use lines::Lines;
+pub use parts::{Part, check_pieces, located, pieces, written};
 use scan::{End, Form, Reach};
 
-use super::{MOST_TEXTS, Malformed, unwritable};
-use crate::item::{Around, Item, Located, ModelText, Place};
+use crate::item::{Around, ModelText};
 use crate::layers::egress::SCHEMES;
-use crate::verdict::{Ruling, Verdict};
 
 /// Most bytes that wait.
 pub const HOLD: usize = 2048;
 
 /// Most bytes of definitions that are kept for the images behind them.
 const DEFINITIONS: usize = 4096;
-
-/// In place of a piece that was denied.
-const WITHHELD: &str = "(text withheld)";
 
 /// Elements in which nothing is Markdown, also behind blank lines.
 const RAW: [&str; 4] = ["pre", "script", "style", "textarea"];
@@ -56,15 +53,6 @@ impl Default for Text {
             },
         }
     }
-}
-
-/// A part of a text, in order.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Part {
-    /// May leave.
-    Plain(String),
-    /// To be judged.
-    Piece(ModelText),
 }
 
 enum Found {
@@ -143,7 +131,7 @@ impl Text {
                     let is_open = is_cut || piece.is_open(behind);
                     parts.push(Part::Piece(self.piece(own, piece, is_open)));
                 }
-                None => push_plain(&mut parts, own),
+                None => parts::push_plain(&mut parts, own),
             }
             self.feed(own);
             at += own.len();
@@ -448,75 +436,4 @@ impl Found {
 
 fn first(text: &str) -> usize {
     text.chars().next().map_or(1, char::len_utf8)
-}
-
-fn push_plain(parts: &mut Vec<Part>, text: &str) {
-    if let Some(Part::Plain(last)) = parts.last_mut() {
-        last.push_str(text);
-    } else {
-        parts.push(Part::Plain(text.to_owned()));
-    }
-}
-
-/// How many of the parts are to be judged.
-pub fn pieces(parts: &[Part]) -> usize {
-    let is_piece = |part: &&Part| matches!(part, Part::Piece(_));
-    parts.iter().filter(is_piece).count()
-}
-
-/// Refuses a response with too many pieces.
-///
-/// # Errors
-/// It has more than [`MOST_TEXTS`].
-pub fn check_pieces(count: usize) -> Result<(), Malformed> {
-    if count > MOST_TEXTS {
-        return Err(Malformed {
-            code: "upstream_too_large",
-            message: format!("the response's text has more than {MOST_TEXTS} links and tags"),
-        });
-    }
-    Ok(())
-}
-
-/// The pieces as items; `pointer`: of the text.
-pub fn located<'p>(parts: &'p [Part], pointer: &'p str) -> impl Iterator<Item = Located> + 'p {
-    parts.iter().filter_map(move |part| {
-        let Part::Piece(piece) = part else {
-            return None;
-        };
-        Some(Located {
-            place: Place {
-                pointer: pointer.to_owned(),
-                span: None,
-            },
-            item: Item::ModelText(piece.clone()),
-        })
-    })
-}
-
-/// The parts as they leave, by the rulings over the pieces among them.
-///
-/// # Errors
-/// Rulings that do not fit.
-pub fn written<'r>(
-    parts: &[Part],
-    rulings: &mut impl Iterator<Item = &'r Ruling>,
-) -> Result<String, Malformed> {
-    let mut out = String::new();
-    for part in parts {
-        match part {
-            Part::Plain(text) => out.push_str(text),
-            Part::Piece(piece) => {
-                let ruling = rulings.next().ok_or_else(unwritable)?;
-                match &ruling.verdict {
-                    Verdict::Allow => out.push_str(&piece.text),
-                    Verdict::Rewrite(rewrite) => {
-                        out.push_str(&rewrite.apply(&piece.text).ok_or_else(unwritable)?);
-                    }
-                    Verdict::Hold(_) | Verdict::Deny(_) => out.push_str(WITHHELD),
-                }
-            }
-        }
-    }
-    Ok(out)
 }

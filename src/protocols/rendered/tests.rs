@@ -1,9 +1,10 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::item::Place;
 use crate::layers::egress::{Entry, Rendered, Rule};
 use crate::names::RuleId;
-use crate::verdict::{Finding, LayerId, Reason, Rewrite, RewriteKind};
+use crate::verdict::{Finding, LayerId, Reason, Rewrite, RewriteKind, Ruling, Verdict};
 
 fn rules() -> Rendered {
     let rule = |entries: &[&str]| {
@@ -77,7 +78,9 @@ fn under(rules: &Rendered, chunks: &[&str]) -> String {
 
 fn chars(text: &str) -> Vec<&str> {
     let starts = text.char_indices();
-    starts.map(|(at, c)| &text[at..at + c.len_utf8()]).collect()
+    starts
+        .map(|(at, c)| text.get(at..at + c.len_utf8()).unwrap())
+        .collect()
 }
 
 fn by_char(text: &str) -> String {
@@ -389,7 +392,7 @@ proptest! {
         let mut at: Vec<_> = cuts.iter().map(|cut| text.floor_char_boundary(cut.index(text.len() + 1))).collect();
         at.extend([0, text.len()]);
         at.sort_unstable();
-        let chunks: Vec<_> = at.windows(2).map(|ends| &text[ends[0]..ends[1]]).collect();
+        let chunks: Vec<_> = at.windows(2).map(|ends| text.get(ends[0]..ends[1]).unwrap()).collect();
         prop_assert_eq!(&under(&rules, &chunks), &out);
         let left: Vec<_> = rules.refused(&out).into_iter().map(|shown| (shown.span, shown.denied)).collect();
         prop_assert!(left.is_empty(), "{:?} gives {:?}: {:?}", text, out, left);
