@@ -1,8 +1,10 @@
 //! Bytes of a tunnel, both ways: one buffer each, so that a slow reader holds up its writer and nobody else.
 
+use std::future::ready;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -35,12 +37,15 @@ pub(super) enum End {
 /// Copies until both sides have ended, one has broken off, or no byte has moved for too long. An end of one side is passed on,
 /// and the other may go on. `may_leave` is asked about each piece of the agent's before it is passed on, and ends the tunnel where
 /// it says no; `count` is told of each piece that has been passed on, either way.
-pub(super) async fn both<A, P>(
+pub(super) async fn both<'a, A, P>(
     agent: A,
     peer: P,
     patience: Patience,
     stop: &CancellationToken,
-    (may_leave, count): (&(impl Fn(usize) -> bool + Sync), &(impl Fn(usize) + Sync)),
+    (may_leave, count): (
+        &(impl Fn(usize) -> BoxFuture<'a, bool> + Sync),
+        &(impl Fn(usize) + Sync),
+    ),
 ) -> End
 where
     A: AsyncRead + AsyncWrite,
@@ -50,7 +55,12 @@ where
     let (peer_reads, peer_writes) = tokio::io::split(peer);
     let moved = Moved::new();
     let up = one((agent_reads, peer_writes), &moved, may_leave, count);
-    let down = one((peer_reads, agent_writes), &moved, &|_| true, count);
+    let down = one(
+        (peer_reads, agent_writes),
+        &moved,
+        &|_| Box::pin(ready(true)),
+        count,
+    );
     tokio::select! {
         ended = async { tokio::try_join!(up, down) } => match ended {
             Ok(_) => End::Whole,
@@ -60,10 +70,10 @@ where
     }
 }
 
-async fn one(
+async fn one<'a>(
     (mut from, mut to): (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
     moved: &Moved,
-    may_pass: &impl Fn(usize) -> bool,
+    may_pass: &impl Fn(usize) -> BoxFuture<'a, bool>,
     count: &impl Fn(usize),
 ) -> Result<(), End> {
     let broken = |_| End::Broken;
@@ -74,7 +84,7 @@ async fn one(
         if length == 0 {
             return to.shutdown().await.map_err(broken);
         }
-        if !may_pass(length) {
+        if !may_pass(length).await {
             return Err(End::Stopped);
         }
         let piece = buffer.get(..length).unwrap_or_default();
@@ -150,7 +160,7 @@ mod tests {
                 outer,
                 patience(LONG, LONG),
                 &stop,
-                (&|_| true, &count),
+                (&|_| Box::pin(ready(true)), &count),
             )
             .await
         });
@@ -186,7 +196,14 @@ mod tests {
             if stopped {
                 stop.cancel();
             }
-            let end = both(inner, outer, patience, &stop, (&|_| true, &|_| {})).await;
+            let end = both(
+                inner,
+                outer,
+                patience,
+                &stop,
+                (&|_| Box::pin(ready(true)), &|_| {}),
+            )
+            .await;
             assert_eq!(end, End::Idle);
         }
     }
@@ -204,7 +221,7 @@ mod tests {
             outer,
             patience(LONG, LONG),
             &stop,
-            (&|_| true, &|_| {}),
+            (&|_| Box::pin(ready(true)), &|_| {}),
         )
         .await;
         assert_eq!(end, End::Broken);
@@ -216,7 +233,7 @@ mod tests {
         let (mut peer, outer) = duplex(64);
         agent.write_all(b"secret").await.unwrap();
         let stop = CancellationToken::new();
-        let never = |_| false;
+        let never = |_| -> BoxFuture<'_, bool> { Box::pin(ready(false)) };
         let end = both(inner, outer, patience(LONG, LONG), &stop, (&never, &|_| {})).await;
         assert_eq!(end, End::Stopped);
         let mut got = Vec::new();

@@ -118,18 +118,20 @@ async fn dialled(
 ) -> Result<TcpStream, Refused> {
     let charged = match &spending {
         None => None,
-        Some((spending, amount)) => match spending.spend(*amount) {
+        Some((spending, amount)) => match spending.spend(*amount).await {
             Ok(charged) => Some(charged),
             Err(why) => return Err(asking.spent(target, why).await),
         },
     };
-    shared.dialler.dial(checked).await.map_err(|error| {
-        if let (Some((spending, _)), Some(charged)) = (&spending, &charged) {
-            spending.give_back(charged);
-        }
-        shared.fault(UpstreamFault::Connect, &error);
-        refuse::UPSTREAM_UNREACHABLE.saying("The host cannot be reached; nothing was sent.")
-    })
+    let error = match shared.dialler.dial(checked).await {
+        Ok(stream) => return Ok(stream),
+        Err(error) => error,
+    };
+    if let (Some((spending, _)), Some(charged)) = (&spending, charged) {
+        spending.give_back(charged).await;
+    }
+    shared.fault(UpstreamFault::Connect, &error);
+    Err(refuse::UPSTREAM_UNREACHABLE.saying("The host cannot be reached; nothing was sent."))
 }
 
 /// The whole body as it came, once it has been judged without its encodings.

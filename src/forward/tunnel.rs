@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http::request::Parts;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -70,7 +71,9 @@ pub(super) async fn open(
         .await?;
     let spending = asking.spending(&name.host);
     // What is spent already is told here; after the 200 nobody could.
-    if let Some(Err(why)) = spending.as_ref().map(|s| s.fits(Amount::sealed(1))) {
+    if let Some(spending) = &spending
+        && let Err(why) = spending.fits(Amount::sealed(1)).await
+    {
         return Err(asking.spent(&target, why).await);
     }
     Ok(Tunnel {
@@ -144,7 +147,7 @@ impl Tunnel {
                 alert: tls.then_some(ACCESS_DENIED),
             });
         }
-        let charged = match self.spend(first.len()) {
+        let charged = match self.spend(first.len()).await {
             Ok(charged) => charged,
             Err(why) => {
                 let refusal = self.asking.spent(&self.target, why).await;
@@ -157,8 +160,8 @@ impl Tunnel {
         match shared.dialler.dial(self.checked.message()).await {
             Ok(peer) => Ok((peer, first)),
             Err(error) => {
-                if let (Some(spending), Some(charged)) = (&self.spending, &charged) {
-                    spending.give_back(charged);
+                if let (Some(spending), Some(charged)) = (&self.spending, charged) {
+                    spending.give_back(charged).await;
                 }
                 shared.fault(UpstreamFault::Connect, &error);
                 Err(Closed {
@@ -170,9 +173,12 @@ impl Tunnel {
     }
 
     /// Charges bytes that nobody here can read.
-    fn spend(&self, bytes: usize) -> Result<Option<Charged>, Uncharged> {
+    async fn spend(&self, bytes: usize) -> Result<Option<Charged>, Uncharged> {
         let amount = Amount::sealed(u64::try_from(bytes).unwrap_or(u64::MAX));
-        self.spending.as_ref().map(|s| s.spend(amount)).transpose()
+        match &self.spending {
+            Some(spending) => spending.spend(amount).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     async fn passed<S: AsyncRead + AsyncWrite>(
@@ -195,13 +201,18 @@ impl Tunnel {
         let count = |bytes| shared.unscanned(Unscanned::Tunnel, bytes);
         count(first.len());
         let refused = OnceLock::new();
-        let may_leave = |bytes| match self.spend(bytes) {
-            Ok(_) => true,
-            Err(why) => {
-                // The first piece that does not fit is the last.
-                drop(refused.set(why));
-                false
-            }
+        let (tunnel, first_refusal) = (&*self, &refused);
+        let may_leave = |bytes| -> BoxFuture<'_, bool> {
+            Box::pin(async move {
+                match tunnel.spend(bytes).await {
+                    Ok(_) => true,
+                    Err(why) => {
+                        // The first piece that does not fit is the last.
+                        drop(first_refusal.set(why));
+                        false
+                    }
+                }
+            })
         };
         match copy::both(agent, peer, patience, stop, (&may_leave, &count)).await {
             End::Idle => shared.fault(UpstreamFault::Idle, &"no byte moved in a tunnel"),

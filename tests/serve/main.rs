@@ -18,6 +18,7 @@ mod identity;
 mod lifecycle;
 mod origins;
 mod provenance;
+mod rendered;
 mod service;
 mod streams;
 #[expect(dead_code, reason = "other test crates use the rest")]

@@ -258,21 +258,23 @@ impl Spending {
     ///
     /// # Errors
     /// It does not fit, or the ledger failed.
-    pub fn fits(&self, amount: Amount) -> Result<(), Uncharged> {
-        self.ledger.check(&self.entries(amount), self.clock.now())
+    pub async fn fits(&self, amount: Amount) -> Result<(), Uncharged> {
+        let entries = self.entries(amount);
+        self.ledger.check(entries, self.clock.now()).await
     }
 
     /// Charges it.
     ///
     /// # Errors
     /// As [`Self::fits`]: it must not leave.
-    pub fn spend(&self, amount: Amount) -> Result<Charged, Uncharged> {
-        self.ledger.charge(&self.entries(amount), self.clock.now())
+    pub async fn spend(&self, amount: Amount) -> Result<Charged, Uncharged> {
+        let entries = self.entries(amount);
+        self.ledger.charge(entries, self.clock.now()).await
     }
 
     /// It has provably not left.
-    pub fn give_back(&self, charged: &Charged) {
-        self.ledger.give_back(charged);
+    pub async fn give_back(&self, charged: Charged) {
+        self.ledger.give_back(charged).await;
     }
 }
 
