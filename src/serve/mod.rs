@@ -214,7 +214,6 @@ pub async fn start_with(
     extras: Extras,
 ) -> Result<Running, Problems> {
     let tickets = stores.tickets.clone();
-    let old = tickets.clone();
     let clock = Arc::clone(&stores.clock);
     let upstream = HttpUpstream::new(&settings)?;
     let setup = setup(&settings, &policy, stores, extras.observers)?;
@@ -270,10 +269,10 @@ pub async fn start_with(
         health::router(Operations {
             readiness: readiness.clone(),
             metrics: Arc::clone(&metrics),
-            tickets,
+            tickets: tickets.clone(),
         }),
     )];
-    control.extend(old.map(housekeeping::spawn));
+    control.extend(tickets.map(housekeeping::spawn));
     if let Some((listener, store)) = approvers {
         let people = Arc::new(People::new(settings.approvers.clone()));
         let approvals = Approvals::new(&settings, people, store, clock, Arc::clone(&metrics))?;

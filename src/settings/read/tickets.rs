@@ -11,7 +11,7 @@ pub(super) fn limits(fields: &mut Fields<'_>) -> Option<TicketLimits> {
     let usual = TicketLimits::default();
     let replay_window = fields.optional_or("replay_window", usual.replay_window, positive_duration);
     let limits = match fields.optional("limits") {
-        Some(field) => requests(&field, usual.clone()),
+        Some(field) => requests(&field, &usual),
         None => Some(usual.clone()),
     };
     let retention = fields.optional("retention");
@@ -37,7 +37,7 @@ pub(super) fn limits(fields: &mut Fields<'_>) -> Option<TicketLimits> {
     })
 }
 
-fn requests(field: &Field<'_>, usual: TicketLimits) -> Option<TicketLimits> {
+fn requests(field: &Field<'_>, usual: &TicketLimits) -> Option<TicketLimits> {
     let mut fields = field.map()?;
     let pending = fields.optional_or("pending_per_session", usual.pending_per_session, count);
     let requests = fields.optional_or("requests_per_user", usual.requests_per_user, count);
@@ -48,7 +48,7 @@ fn requests(field: &Field<'_>, usual: TicketLimits) -> Option<TicketLimits> {
         requests_per_user: requests?,
         request_window: window?,
         denied_for: denied?,
-        ..usual
+        ..usual.clone()
     })
 }
 
