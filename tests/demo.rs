@@ -2,8 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// Lines about the database, one per scene.
 fn databases(policy: Option<PathBuf>) -> Vec<String> {
@@ -61,6 +62,36 @@ fn without_injection_and_recipients_the_planted_review_wins() {
     .unwrap();
     let after = databases(Some(path));
     assert_eq!(after[0], "refunds: 0, emails: 1 (collector@drop.example)");
+}
+
+#[test]
+fn a_request_waits_for_you_and_goes_through_once_you_approve() {
+    let mut demo = Command::new(env!("CARGO_BIN_EXE_holdpoint"))
+        .arg("demo")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(demo.stdout.take().unwrap())
+        .lines()
+        .map(Result::unwrap);
+    let mut after = |mark: &str| {
+        let line = lines.find(|line| line.contains(mark)).unwrap();
+        line.split_once(mark).unwrap().1.to_owned()
+    };
+    let ticket = after("/tickets/");
+    let store = after("ticket list --state requested --store ");
+    let approved = Command::new(env!("CARGO_BIN_EXE_holdpoint"))
+        .args(["ticket", "approve", &ticket, "--store", &store])
+        .output()
+        .unwrap();
+    let database = after("database  ");
+    demo.kill().unwrap();
+    demo.wait().unwrap();
+    assert!(approved.status.success());
+    assert_eq!(
+        database,
+        "refunds: 2 (A-1001 19.90; A-1001 4.90), emails: 0"
+    );
 }
 
 #[test]
