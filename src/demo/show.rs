@@ -161,7 +161,7 @@ pub(super) fn by_hand(print: Print<'_>, at: Addresses, key: &str, database: &Pat
         "   holdpoint ticket list --state requested --store {tickets}"
     ));
     print(&format!(
-        "   holdpoint ticket approve TICKET --store {tickets}"
+        "   holdpoint ticket approve TICKET --digest DIGEST --store {tickets}"
     ));
     print("   # The model's answer as a stream: in place of the blocked call stands a note.");
     print(&format!(
