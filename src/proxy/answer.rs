@@ -226,11 +226,7 @@ fn driver(
             transit.fault(UpstreamFault::Unreadable, &malformed);
             refuse::malformed_response(malformed)
         })?;
-    Ok(Driver::new(
-        Arc::clone(transit),
-        reader,
-        head.status.is_success(),
-    ))
+    Ok(Driver::new(Arc::clone(transit), reader, head.status))
 }
 
 /// A redirect of a tool's backend with a host of its own: agents follow it by themselves.

@@ -2,7 +2,7 @@
 //! answer.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -197,6 +197,7 @@ impl<U: Upstream> Gate<U> {
             memory: self.memory.clone(),
             leaving,
             trail,
+            reached: Mutex::default(),
         });
         let mut decision = judge(&transit, &request).await?;
         let came = request.body.clone();

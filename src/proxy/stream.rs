@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt, stream};
+use http::StatusCode;
 use http_body::Frame as BodyFrame;
 use http_body_util::{BodyExt, StreamBody};
 
@@ -43,16 +44,18 @@ pub(super) struct Driver {
     judged: usize,
     /// What the rest is.
     rest: Unscanned,
+    /// The answer's status is no error.
+    passed: bool,
 }
 
 impl Driver {
     pub(super) fn new(
         transit: Arc<Transit>,
         reader: Box<dyn ResponseReader>,
-        success: bool,
+        status: StatusCode,
     ) -> Self {
         let rest = match transit.kind() {
-            RouteKind::Model if success => Unscanned::ModelText,
+            RouteKind::Model if status.is_success() => Unscanned::ModelText,
             RouteKind::Model => Unscanned::ErrorBody,
             _ => Unscanned::Structure,
         };
@@ -62,6 +65,7 @@ impl Driver {
             seen: 0,
             judged: 0,
             rest,
+            passed: status.as_u16() < 400,
         }
     }
 
@@ -104,7 +108,15 @@ impl Driver {
         }
         let step = self.finish()?;
         self.settle(step, &mut out).await?;
+        self.done().await;
         Ok(joined(out))
+    }
+
+    /// The answer has ended: what its calls have reached is remembered where they were carried out.
+    async fn done(&mut self) {
+        if self.passed && self.reader.is_done() {
+            self.transit.acquaint().await;
+        }
     }
 
     async fn settle(&mut self, step: Step, out: &mut Vec<Bytes>) -> Result<(), Refused> {
@@ -308,6 +320,7 @@ impl Events {
                 self.take(step);
                 self.account()?;
             } else if self.ended {
+                self.driver.done().await;
                 return Ok(None);
             } else {
                 self.read().await?;

@@ -279,6 +279,8 @@ pub struct HttpTool {
     pub headers: Vec<String>,
     /// How its body may come.
     pub bodies: Vec<BodyKind>,
+    /// Arguments such as its description knows them, for checks of a policy: an address, a URL or `x` in place of texts.
+    pub example: serde_json::Value,
 }
 
 impl HttpTool {
@@ -290,6 +292,7 @@ impl HttpTool {
             path: path.into(),
             headers: Vec::new(),
             bodies: BodyKind::ALL.to_vec(),
+            example: serde_json::Value::Null,
         }
     }
 }

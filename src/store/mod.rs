@@ -7,6 +7,7 @@ pub mod tickets;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::acquainted::{Acquainted, MemoryAcquainted};
 use crate::clock::{Clock, SystemClock};
 use crate::layers::egress::Register;
 use crate::ledger::{Ledger, MemoryLedger};
@@ -25,6 +26,8 @@ pub struct Stores {
     pub register: Arc<Register>,
     /// Session facts.
     pub ledger: Arc<dyn Ledger>,
+    /// Whom and what users have reached before.
+    pub acquainted: Arc<dyn Acquainted>,
     /// The time.
     pub clock: Arc<dyn Clock>,
 }
@@ -37,6 +40,7 @@ impl Default for Stores {
             tickets: None,
             register: Arc::default(),
             ledger: Arc::new(MemoryLedger::new(10_000)),
+            acquainted: Arc::new(MemoryAcquainted::default()),
             clock: SystemClock::shared(),
         }
     }

@@ -15,9 +15,11 @@ mod heads;
 mod http2;
 mod identity;
 mod lifecycle;
+mod origins;
 mod provenance;
 mod service;
 mod streams;
+#[expect(dead_code, reason = "other test crates use the rest")]
 #[path = "../support/mod.rs"]
 mod support;
 mod tls;

@@ -10,6 +10,7 @@ mod placed;
 mod principals;
 mod registered;
 mod routes;
+mod schema;
 mod secrets;
 mod stores;
 mod tools;
