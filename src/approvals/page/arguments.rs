@@ -4,7 +4,8 @@ use data_encoding::{BASE64, BASE64_NOPAD, BASE64URL, BASE64URL_NOPAD};
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::text::{count, hidden, short};
+use super::standing::{TOOL_OUTPUT, UNSEEN};
+use super::text::{count, hidden, plain, short};
 use crate::layers::tickets::show::leaves;
 use crate::store::tickets::{Origin, Resource, Ticket};
 
@@ -263,7 +264,15 @@ fn row(ticket: &Ticket, argument: &Argument<'_>) -> Markup {
 
 /// Where the value came from.
 fn origin_of(origin: &Origin) -> Markup {
-    html! { "first appeared in " (super::text::plain(&origin.from)) " " span.muted { "(" (super::text::plain(&origin.source)) ")" } }
+    html! {
+        @match origin.source.as_str() {
+            "user" => "the user said it",
+            "operator" => "from the operator's own instructions",
+            TOOL_OUTPUT => { "first appeared in the output of " (plain(&origin.from)) }
+            UNSEEN => "in nothing that anybody said",
+            other => (plain(other)),
+        }
+    }
 }
 
 fn owner_of(ticket: &Ticket, resource: &Resource) -> Markup {

@@ -7,7 +7,13 @@ use super::arguments::{self, Warnings};
 use super::text::{count, plain, short};
 use super::time::{exact, past, past_exact, until};
 use crate::policy::Gate;
-use crate::store::tickets::{Cause, Ticket, TicketState, Verdict, Vote};
+use crate::store::tickets::{Cause, Origin, Ticket, TicketState, Verdict, Vote};
+
+/// [`Origin::source`] of a value that first stood in a tool's output.
+pub(super) const TOOL_OUTPUT: &str = "tool_output";
+
+/// And of one that nobody has said in the conversation.
+pub(super) const UNSEEN: &str = "unseen";
 
 /// The state as a person says it, and how it looks.
 pub(super) const fn words(state: TicketState) -> (&'static str, &'static str) {
@@ -44,7 +50,8 @@ pub(super) fn flags(ticket: &Ticket) -> Markup {
     });
     html! {
         @if !bound.first_time.is_empty() { span.tag.warn { "first-time recipient" } }
-        @if tainted(ticket) { span.tag.warn { "value from a tool output" } }
+        @if doubtful(ticket).any(|origin| origin.source == TOOL_OUTPUT) { span.tag.warn { "value from a tool output" } }
+        @if doubtful(ticket).any(|origin| origin.source == UNSEEN) { span.tag.warn { "value that nobody said" } }
         @if foreign { span.tag.warn { "somebody else's object" } }
         @if ticket.earlier.is_some() { span.tag.warn { "done before" } }
         @match arguments::glance(ticket) {
@@ -57,13 +64,19 @@ pub(super) fn flags(ticket: &Ticket) -> Markup {
     }
 }
 
-/// Whether a value of the arguments first appeared in something that no person wrote in the conversation.
-pub(super) fn tainted(ticket: &Ticket) -> bool {
-    ticket
-        .bound
+/// Origins that no person stands behind: values that a tool's output brought in, and, of arguments that matter most, such as
+/// nobody has said.
+pub(super) fn doubtful(ticket: &Ticket) -> impl Iterator<Item = &Origin> {
+    let bound = &ticket.bound;
+    let matters = |at: &String| bound.key.contains(at) || bound.first_time.contains(at);
+    bound
         .origins
         .iter()
-        .any(|origin| origin.from != "user")
+        .filter(move |origin| match origin.source.as_str() {
+            TOOL_OUTPUT => true,
+            UNSEEN => matters(&origin.at),
+            _ => false,
+        })
 }
 
 /// What the ticket permits, and until when.

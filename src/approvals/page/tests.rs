@@ -121,7 +121,7 @@ fn facts_that_ask_for_care_are_told() {
         origins: vec![Origin {
             at: "/to".to_owned(),
             from: "get_reviews".to_owned(),
-            source: "tool output".to_owned(),
+            source: "tool_output".to_owned(),
         }],
         resources: vec![Resource {
             at: "/order".to_owned(),
@@ -135,7 +135,8 @@ fn facts_that_ask_for_care_are_told() {
     let html = page(&ticket, None);
     for text in [
         "1 argument with a recipient that this user has never used before",
-        "first appeared in",
+        "first appeared in the output of",
+        "value from a tool output",
         "get_reviews",
         "first-time recipient",
         "somebody else's object",
@@ -144,6 +145,22 @@ fn facts_that_ask_for_care_are_told() {
     ] {
         place(&html, text);
     }
+}
+
+#[test]
+fn values_that_nobody_said_are_told_where_they_matter() {
+    let mut ticket = sample(&json!({"amount": "19.90", "note": "hello"}));
+    let unseen = |at: &str| Origin {
+        at: at.to_owned(),
+        from: "nobody".to_owned(),
+        source: "unseen".to_owned(),
+    };
+    ticket.bound.origins = vec![unseen("/amount"), unseen("/note")];
+    ticket.bound.key = vec!["/amount".to_owned()];
+    let html = page(&ticket, None);
+    place(&html, "value that nobody said");
+    assert_eq!(html.matches("is in nothing that anybody said").count(), 1);
+    assert_eq!(html.matches(">in nothing that anybody said").count(), 2);
 }
 
 #[test]

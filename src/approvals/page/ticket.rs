@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::arguments::{self, Warnings};
-use super::standing::{badge, flags, needs, outcome, permits, tainted, votes};
+use super::standing::{UNSEEN, badge, doubtful, flags, needs, outcome, permits, votes};
 use super::text::{ascii, count, hidden, plain, short, whole, written};
 use super::time::{past, past_exact, until};
 use crate::policy::Gate;
@@ -93,8 +93,11 @@ impl View<'_> {
         let ticket = self.ticket;
         let Warnings { hidden, opaque } = arguments::warnings(ticket);
         let first = ticket.bound.first_time.len();
-        let any =
-            hidden.0 > 0 || opaque > 0 || first > 0 || tainted(ticket) || ticket.earlier.is_some();
+        let any = hidden.0 > 0
+            || opaque > 0
+            || first > 0
+            || doubtful(ticket).next().is_some()
+            || ticket.earlier.is_some();
         html! {
             @if any {
                 div.note.warn role="note" {
@@ -109,10 +112,14 @@ impl View<'_> {
                         @if first > 0 {
                             li { (count(first, "argument")) " with a recipient that this user has never used before." }
                         }
-                        @for origin in ticket.bound.origins.iter().filter(|origin| origin.from != "user") {
+                        @for origin in doubtful(ticket) {
                             li {
-                                "The value of " (short(&origin.at)) " first appeared in " strong { (plain(&origin.from)) }
-                                " (" (plain(&origin.source)) "), not in what the user wrote."
+                                "The value of " (short(&origin.at))
+                                @if origin.source == UNSEEN {
+                                    " is in nothing that anybody said: the model made it up, or worked it out."
+                                } @else {
+                                    " first appeared in the output of " strong { (plain(&origin.from)) } ", not in what the user wrote."
+                                }
                             }
                         }
                         @if hidden.0 > 0 {
