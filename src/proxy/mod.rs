@@ -89,6 +89,13 @@ pub struct Setup {
     pub metrics: Arc<Metrics>,
 }
 
+/// What the listeners for agents share besides a [`Setup`]: the memory for bodies, and what is known of sessions.
+#[derive(Clone, Debug)]
+pub struct Common {
+    pub(crate) memory: Budget,
+    pub(crate) evidence: Arc<provenance::Sessions>,
+}
+
 /// The proxy as a tower service. It never fails: every error is a response in the route's own shape.
 pub struct ProxyService<U>(Arc<Gate<U>>);
 
@@ -186,6 +193,14 @@ impl<U> ProxyService<U> {
     /// It cannot be had.
     pub async fn load(&self) -> Result<(), Problems> {
         self.0.identify.load().await
+    }
+
+    /// What another listener for the same agents must share.
+    pub fn common(&self) -> Common {
+        Common {
+            memory: self.0.memory.clone(),
+            evidence: Arc::clone(&self.0.evidence),
+        }
     }
 
     /// Waits for calls that outlive their client. New ones may still begin.

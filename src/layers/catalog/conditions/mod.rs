@@ -327,6 +327,7 @@ fn entry(
     Ok(Entry {
         account: Account {
             rule: condition.id.clone(),
+            of: None,
             owner,
         },
         amount,
