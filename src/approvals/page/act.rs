@@ -155,15 +155,14 @@ async fn unchanged(approvals: &Approvals, id: String, form: &Posted) -> Result<T
 }
 
 fn approved(ticket: &Ticket, human: &Human) -> bool {
-    let voter = human.voter();
+    let person = human.voter();
     let mut votes = ticket.votes.iter();
-    votes.any(|vote| vote.verdict == Verdict::Approve && voter.has(&vote.by))
+    votes.any(|vote| vote.verdict == Verdict::Approve && person.has(&vote.by))
 }
 
 fn done<T>(ticket: &TicketId, answered: Result<T, AnswerError>) -> Response {
-    let error = match answered {
-        Ok(_) => return Redirect::to(&format!("/tickets/{ticket}")).into_response(),
-        Err(error) => error,
+    let Err(error) = answered else {
+        return Redirect::to(&format!("/tickets/{ticket}")).into_response();
     };
     let text = error.to_string();
     match error {

@@ -82,7 +82,7 @@ pub(super) fn inspect(text: &str) -> Inspection {
         Some((kind, digits)) if kind.starts_with("data:") => (true, digits),
         _ => (false, text),
     };
-    let has = |test: fn(&u8) -> bool| digits.as_bytes().iter().any(|b| test(b));
+    let has = |test: fn(&u8) -> bool| digits.as_bytes().iter().any(test);
     let likely = digits.len() >= ENCODED
         && has(u8::is_ascii_uppercase)
         && has(u8::is_ascii_lowercase)

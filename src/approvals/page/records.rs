@@ -10,10 +10,11 @@ use crate::store::tickets::audit::{AuditRow, Head};
 
 /// Mandates, the newest first, with a form that ends each live one.
 pub(super) fn mandates(found: &[Mandate], csrf: &str, now: Timestamp) -> Markup {
+    let seen: Vec<String> = found.iter().map(seen).collect();
     html! {
         h1 { "Mandates" }
         p.muted { "Each lets several calls of one tool pass without asking, within its limits. They are given on a request whose rule offers one." }
-        div data-live="mandates" data-seen=(found.iter().map(|m| format!("{}{}{}", m.used, m.spent, m.ended_at.is_some())).collect::<String>()) {
+        div data-live="mandates" data-seen=(seen.join(" ")) {
             @if found.is_empty() {
                 p.card.empty { "There are none." }
             } @else {
@@ -21,6 +22,12 @@ pub(super) fn mandates(found: &[Mandate], csrf: &str, now: Timestamp) -> Markup 
             }
         }
     }
+}
+
+/// What of it changes.
+fn seen(mandate: &Mandate) -> String {
+    let ended = mandate.ended_at.is_some();
+    format!("{}.{}.{ended}", mandate.used, mandate.spent)
 }
 
 fn one(mandate: &Mandate, csrf: &str, now: Timestamp) -> Markup {
