@@ -3,6 +3,7 @@
 //! The layer itself is pure. Tickets are asked for, claimed and replayed by the settler, which the guard calls only for a
 //! call that takes effect where it stands, only after every other layer, and only where the layer is enforced.
 
+mod lookalike;
 mod settle;
 pub mod show;
 mod summary;
