@@ -273,6 +273,8 @@ pub struct HttpTool {
     pub headers: Vec<String>,
     /// How its body may come.
     pub bodies: Vec<BodyKind>,
+    /// Hash of its description in a document, lower-case hex; `None`: the config itself names it.
+    pub definition: Option<Arc<str>>,
 }
 
 impl HttpTool {
@@ -284,6 +286,7 @@ impl HttpTool {
             path: path.into(),
             headers: Vec::new(),
             bodies: BodyKind::ALL.to_vec(),
+            definition: None,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What outlives a request: read-only look-ups in databases and at backends, tickets, session facts. Handed to layers as traits.
 
+pub mod definitions;
 pub mod http;
 pub mod sql;
 pub mod tickets;
@@ -21,6 +22,8 @@ pub struct Stores {
     pub http: HashMap<UpstreamName, Arc<dyn http::HttpRead>>,
     /// Where tickets live; `None`: nobody can approve anything.
     pub tickets: Option<Arc<dyn tickets::TicketStore>>,
+    /// Definitions of tools as they were last offered.
+    pub definitions: Arc<definitions::Definitions>,
     /// Secrets that must not leave.
     pub register: Arc<Register>,
     /// Session facts.
@@ -35,6 +38,7 @@ impl Default for Stores {
             sql: HashMap::new(),
             http: HashMap::new(),
             tickets: None,
+            definitions: Arc::default(),
             register: Arc::default(),
             ledger: Arc::new(MemoryLedger::new(10_000)),
             clock: SystemClock::shared(),

@@ -65,12 +65,11 @@ fn rule(index: usize, tool: &str, ticket: Option<TicketRule>) -> ToolRule {
 
 /// What the rule of `refund` asks for.
 pub fn refund_ticket() -> TicketRule {
+    let ttl = Duration::from_mins(15);
     TicketRule {
-        id: RuleId::from("tools[0].ticket"),
-        gate: Gate::Approve,
-        role: Some("finance".to_owned()),
-        ttl: Duration::from_mins(15),
+        roles: vec!["finance".to_owned()],
         summary: Some("Refund {/amount} on order {/order}".to_owned()),
+        ..TicketRule::new("tools[0].ticket", Gate::Approve, ttl)
     }
 }
 
@@ -80,7 +79,7 @@ pub fn policy() -> Policy {
     let confirm = TicketRule {
         id: RuleId::from("tools[1].ticket"),
         gate: Gate::Confirm,
-        role: None,
+        roles: Vec::new(),
         summary: None,
         ..refund_ticket()
     };

@@ -130,7 +130,7 @@ impl Settle {
                 rule: finding.rule.clone(),
                 reason: finding.reason,
                 gate: rule.map_or(DEFAULT_GATE, |rule| rule.gate),
-                role: rule.and_then(|rule| rule.role.clone()),
+                role: rule.and_then(|rule| rule.roles.first().cloned()),
                 ttl: rule.map_or(DEFAULT_TTL, |rule| rule.ttl),
                 summary,
             },

@@ -5,6 +5,8 @@
 
 mod answer;
 pub mod digest;
+mod directory;
+pub mod issued;
 mod model;
 pub mod sqlite;
 
@@ -12,6 +14,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub use answer::{Answer, AnswerError, Decider};
+pub use directory::{Authority, Directory, Nobody};
 use futures_util::future::BoxFuture;
 pub use model::{
     Answered, Cap, Completed, Earlier, Presented, Standing, Terms, Ticket, TicketState,
