@@ -3,8 +3,13 @@
 //! The layer itself is pure. Tickets are asked for, claimed and replayed by the settler, which the guard calls only for a
 //! call that takes effect where it stands, only after every other layer, and only where the layer is enforced.
 
+mod admit;
+mod facts;
+pub mod reconcile;
 mod settle;
 pub mod show;
+mod spend;
+mod standing;
 mod summary;
 
 use std::borrow::Cow;

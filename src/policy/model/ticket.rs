@@ -189,4 +189,6 @@ pub struct MandateRule {
     pub uses: u32,
     /// How long it may hold.
     pub within: Duration,
+    /// JSON Pointers of arguments that must be what they were when it was given, such as the payee.
+    pub same: Vec<String>,
 }

@@ -73,7 +73,8 @@ fn mandate() -> Value {
             "currency": pointer("The currency's argument"),
             "at_most": {"type": ["number", "string"], "description": "Most that all calls of a mandate may come to"},
             "uses": {"type": "integer", "minimum": 2, "maximum": 1000, "description": "Most calls of a mandate"},
-            "for": duration("How long a mandate may hold, such as 24h")
+            "for": duration("How long a mandate may hold, such as 24h"),
+            "same": one_or_more(&pointer("JSON Pointer"), "Arguments that must be what they were when it was given, such as the payee")
         }),
     )
 }

@@ -46,6 +46,13 @@ pub struct IssuerKey {
     pub until: Option<Timestamp>,
 }
 
+impl IssuerKey {
+    /// Whether it counts at this time.
+    pub fn counts(&self, now: Timestamp) -> bool {
+        self.from.is_none_or(|from| from <= now) && self.until.is_none_or(|until| now < until)
+    }
+}
+
 /// Somebody whose signed tickets are taken where a rule names them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issuer {
@@ -172,11 +179,7 @@ pub fn verify<'i>(
     let (kid, payload) = signed.split_once('.').ok_or(NotTaken::Malformed)?;
     let decode = |text: &str| BASE64URL_NOPAD.decode(text.as_bytes());
     let signature = decode(signature).map_err(|_| NotTaken::Malformed)?;
-    let valid = |key: &&IssuerKey| {
-        key.kid == kid
-            && key.from.is_none_or(|from| from <= now)
-            && key.until.is_none_or(|until| now < until)
-    };
+    let valid = |key: &&IssuerKey| key.kid == kid && key.counts(now);
     let mut keys = issuers
         .into_iter()
         .filter_map(|issuer| Some((issuer, issuer.keys.iter().find(valid)?)));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use jiff::civil::Weekday;
 use rust_decimal::Decimal;
-pub(crate) use value::{number, passes};
+pub(crate) use value::{amount, number, passes};
 
 use super::super::Context;
 use super::super::support::{ByRule, Objections, applying, finding};

@@ -60,12 +60,17 @@ pub(super) fn mandate(field: &Field<'_>) -> Option<MandateRule> {
         Some(uses)
     });
     let within = fields.required("for").and_then(|f| window(&f));
+    let same = fields.optional_or("same", Vec::new(), |f| {
+        let read: Vec<_> = f.one_or_more()?.iter().map(pointer).collect();
+        read.into_iter().collect()
+    });
     Some(MandateRule {
         amount: amount?,
         currency: currency?,
         at_most: at_most?,
         uses: uses?,
         within: within?,
+        same: same?,
     })
 }
 

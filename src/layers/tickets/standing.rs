@@ -1,0 +1,72 @@
+//! What the store says of a call, as the guard takes it.
+
+use std::borrow::Cow;
+
+use crate::guard::Settlement;
+use crate::names::TicketId;
+use crate::policy::Gate;
+use crate::store::tickets::{Limits, Standing, Ticket};
+use crate::verdict::{Finding, Hold, Reason};
+
+pub(super) fn settlement(standing: Standing, finding: Finding, limits: &Limits) -> Settlement {
+    match standing {
+        Standing::Done(receipt) => Settlement::Replay(receipt),
+        Standing::Waiting { ticket, new } => Settlement::Hold(waiting(&ticket, new, finding)),
+        // Approved between two looks: a repeat takes it.
+        Standing::Approved(ticket) => refused(finding, Reason::InProgress, &ticket.id),
+        Standing::Redeeming(ticket) => refused(finding, Reason::InProgress, &ticket),
+        Standing::Unknown(ticket) => refused(finding, Reason::OutcomeUnknown, &ticket),
+        Standing::ResolvedDone(ticket) => refused(finding, Reason::AlreadyDone, &ticket),
+        Standing::Denied { ticket, comment } => {
+            let hold = named(finding, Reason::ApprovalDenied, &ticket);
+            Settlement::Refuse(Hold { comment, ..hold })
+        }
+        Standing::Expired(ticket) => refused(finding, Reason::ApprovalExpired, &ticket),
+        Standing::StateChanged(ticket) => refused(finding, Reason::StateChanged, &ticket),
+        Standing::Mismatch(ticket) => refused(finding, Reason::TicketMismatch, &ticket),
+        Standing::Capped(cap) => {
+            Settlement::Deny(told(finding, Reason::ApprovalLimit, cap.detail(limits)))
+        }
+    }
+}
+
+/// Refused by a ticket.
+pub(super) fn refused(finding: Finding, reason: Reason, ticket: &TicketId) -> Settlement {
+    Settlement::Refuse(named(finding, reason, ticket))
+}
+
+fn named(finding: Finding, reason: Reason, ticket: &TicketId) -> Hold {
+    let finding = told(finding, reason, format!("ticket {ticket}"));
+    Hold {
+        ticket: Some(ticket.clone()),
+        ..Hold::new(finding)
+    }
+}
+
+fn waiting(ticket: &Ticket, new: bool, finding: Finding) -> Hold {
+    let (reason, detail) = if new {
+        (Reason::ApprovalRequired, "a request was made")
+    } else {
+        (Reason::ApprovalPending, "a request waits for an answer")
+    };
+    Hold {
+        ticket: Some(ticket.id.clone()),
+        summary: Some(ticket.summary.clone()),
+        expires_at: Some(ticket.expires_at.to_string()),
+        confirm: ticket.gate == Gate::Confirm,
+        ..Hold::new(told(finding, reason, detail))
+    }
+}
+
+/// The same objection of the same rule, as the tickets leave it.
+pub(super) fn told(
+    finding: Finding,
+    reason: Reason,
+    detail: impl Into<Cow<'static, str>>,
+) -> Finding {
+    Finding {
+        reason,
+        detail: detail.into(),
+        ..finding
+    }
+}
