@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use crate::guard::Settlement;
 use crate::names::TicketId;
 use crate::policy::Gate;
-use crate::store::tickets::{Limits, Standing, Ticket};
+use crate::store::tickets::{Standing, Ticket, TicketLimits};
 use crate::verdict::{Finding, Hold, Reason};
 
-pub(super) fn settlement(standing: Standing, finding: Finding, limits: &Limits) -> Settlement {
+pub(super) fn settlement(standing: Standing, finding: Finding, limits: &TicketLimits) -> Settlement {
     match standing {
         Standing::Done(receipt) => Settlement::Replay(receipt),
         Standing::Waiting { ticket, new } => Settlement::Hold(waiting(&ticket, new, finding)),
