@@ -70,6 +70,7 @@ pub fn refund_ticket() -> TicketRule {
         gate: Gate::Approve,
         role: Some("finance".to_owned()),
         ttl: Duration::from_mins(15),
+        hold: None,
         summary: Some("Refund {/amount} on order {/order}".to_owned()),
     }
 }
@@ -155,6 +156,7 @@ impl Call {
             },
             call_id: None,
             again: self.again,
+            hint: None,
         };
         let principal = Principal {
             tenant: self.tenant.as_str().into(),
@@ -389,16 +391,11 @@ pub fn person(subject: &str, roles: &[&str]) -> Decider {
 
 /// A finding of the layer `recipients`, which asks for a ticket by itself.
 pub fn recipient_hold() -> Hold {
-    Hold {
-        ticket: None,
-        summary: None,
-        expires_at: None,
-        finding: Finding {
-            layer: LayerId::Recipients,
-            rule: RuleId::from("tools[2].recipients[0]"),
-            reason: Reason::RecipientNotAllowed,
-            argument: Some("/to".to_owned()),
-            detail: "not on a list".into(),
-        },
-    }
+    Hold::new(Finding {
+        layer: LayerId::Recipients,
+        rule: RuleId::from("tools[2].recipients[0]"),
+        reason: Reason::RecipientNotAllowed,
+        argument: Some("/to".to_owned()),
+        detail: "not on a list".into(),
+    })
 }

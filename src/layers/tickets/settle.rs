@@ -12,11 +12,11 @@ use crate::guard::{Settlement, Settler};
 use crate::item::ToolCall;
 use crate::layers::Context;
 use crate::names::TicketId;
-use crate::policy::{Policy, PolicyHash};
+use crate::policy::{Gate, Policy, PolicyHash};
 use crate::source::{Problem, Problems};
 use crate::store::Stores;
 use crate::store::tickets::digest::{BoundCall, bind};
-use crate::store::tickets::{Presented, Standing, Terms, Ticket, TicketStore};
+use crate::store::tickets::{Presented, Standing, Terms, Ticket, TicketState, TicketStore};
 use crate::verdict::{Finding, Hold, LayerId, Reason, Undecided};
 
 /// How long a held call waits for the store, other calls before it included.
@@ -68,6 +68,14 @@ impl Settler for Refuse {
         );
         Box::pin(std::future::ready(Ok(Settlement::Deny(finding))))
     }
+
+    fn changed<'a>(
+        &'a self,
+        _told: &'a Hold,
+        _within: Duration,
+    ) -> BoxFuture<'a, Result<bool, Undecided>> {
+        Box::pin(std::future::ready(Ok(false)))
+    }
 }
 
 struct Settle {
@@ -97,6 +105,25 @@ impl Settler for Settle {
                 .map_err(|_| undecided(format!("no answer within {STORE_TIMEOUT:?}")))?
                 .map_err(|error| undecided(error.to_string()))?;
             Ok(settlement(standing, hold.finding))
+        })
+    }
+
+    fn changed<'a>(
+        &'a self,
+        told: &'a Hold,
+        within: Duration,
+    ) -> BoxFuture<'a, Result<bool, Undecided>> {
+        Box::pin(async move {
+            let Some(ticket) = &told.ticket else {
+                return Ok(false);
+            };
+            let seen = match told.finding.reason {
+                Reason::InProgress => TicketState::Redeeming,
+                _ => TicketState::Requested,
+            };
+            let changed = self.store.changed(ticket.clone(), seen, within).await;
+            let now = changed.map_err(|error| undecided(error.to_string()))?;
+            Ok(now != seen)
         })
     }
 }
@@ -140,7 +167,11 @@ impl Settle {
 
 fn settlement(standing: Standing, finding: Finding) -> Settlement {
     let deny = |reason, ticket: TicketId| {
-        Settlement::Deny(said(finding.clone(), reason, format!("ticket {ticket}")))
+        let finding = said(finding.clone(), reason, format!("ticket {ticket}"));
+        Settlement::Refuse(Hold {
+            ticket: Some(ticket),
+            ..Hold::new(finding)
+        })
     };
     match standing {
         Standing::Claimed(claim) => Settlement::Redeem(claim),
@@ -166,7 +197,8 @@ fn waiting(ticket: &Ticket, new: bool, finding: Finding) -> Hold {
         ticket: Some(ticket.id.clone()),
         summary: Some(ticket.summary.clone()),
         expires_at: Some(ticket.expires_at.to_string()),
-        finding: said(finding, reason, detail),
+        confirm: ticket.gate == Gate::Confirm,
+        ..Hold::new(said(finding, reason, detail))
     }
 }
 

@@ -27,6 +27,8 @@ pub struct TicketRule {
     pub role: Option<String>,
     /// How long a request and its approval live.
     pub ttl: Duration,
+    /// How long a call waits for an answer before its agent gets one; `None`: it gets one at once.
+    pub hold: Option<Duration>,
     /// Template for the approver: `{/json/pointer}` is replaced by the stored argument.
     pub summary: Option<String>,
 }

@@ -110,6 +110,25 @@ pub trait TicketStore: Send + Sync {
     /// One ticket; `None`: there is none of that id.
     fn get(&self, ticket: TicketId) -> BoxFuture<'_, Result<Option<Ticket>, TicketError>>;
 
+    /// Temporary.
+    fn changed(
+        &self,
+        ticket: TicketId,
+        seen: TicketState,
+        within: Duration,
+    ) -> BoxFuture<'_, Result<TicketState, TicketError>> {
+        Box::pin(async move {
+            let until = tokio::time::Instant::now() + within;
+            loop {
+                let state = self.get(ticket.clone()).await?.map_or(seen, |t| t.state);
+                if state != seen || tokio::time::Instant::now() >= until {
+                    return Ok(state);
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        })
+    }
+
     /// Tickets, newest first.
     fn list(&self, filter: Filter) -> BoxFuture<'_, Result<Vec<Ticket>, TicketError>>;
 

@@ -35,6 +35,7 @@ pub(super) fn ticket(field: &Field<'_>) -> Option<TicketRule> {
         gate: gate?,
         role: role?,
         ttl: ttl?,
+        hold: None,
         summary: summary?,
     })
 }
