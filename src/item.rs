@@ -152,8 +152,23 @@ pub struct ToolCall {
     pub args: Arguments,
     /// Id of the call in its protocol, where there is one.
     pub call_id: Option<Arc<str>>,
-    /// The caller asks for a second identical act on purpose (`holdpoint-again`).
+    /// A second identical act is asked for on purpose (`holdpoint-again`).
     pub again: bool,
+    /// The ticket that the caller names with it (`holdpoint-ticket`), as it came: a hint, never authority.
+    pub hint: Option<Arc<str>>,
+}
+
+impl ToolCall {
+    /// A call with no id, of which nothing else is said.
+    pub const fn new(tool: ToolName, args: Arguments) -> Self {
+        Self {
+            tool,
+            args,
+            call_id: None,
+            again: false,
+            hint: None,
+        }
+    }
 }
 
 /// A call that no layer can judge: the guard refuses it in every mode, since clients read bad JSON each in their own way.

@@ -1,5 +1,7 @@
 //! Tickets as the guard sees them: a held call is settled, a claim carries the call to its outcome.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -70,7 +72,9 @@ pub enum Settlement {
     Replay(Receipt),
     /// Waits for a person.
     Hold(Hold),
-    /// Refused: denied, expired, unknown outcome, no approver.
+    /// Refused for what became of the ticket that it names: denied, run out, under way, of unknown outcome.
+    Refuse(Hold),
+    /// Refused: no approver, too many requests, arguments that cannot be bound.
     Deny(Finding),
 }
 
@@ -84,4 +88,11 @@ pub trait Settler: Send + Sync {
         context: &'a Context<'a>,
         hold: Hold,
     ) -> BoxFuture<'a, Result<Settlement, Undecided>>;
+
+    /// Waits until the ticket is no longer as the call was told, at most `within`; whether it has changed.
+    fn changed<'a>(
+        &'a self,
+        told: &'a Hold,
+        within: Duration,
+    ) -> BoxFuture<'a, Result<bool, Undecided>>;
 }

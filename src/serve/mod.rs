@@ -102,6 +102,7 @@ impl Running {
     pub async fn shutdown(mut self) -> Drained {
         self.readiness.set(false);
         self.stop_agents.cancel();
+        self.service.release();
         let (agents, forward) = (&mut self.agents, &mut self.forward);
         let service = &self.service;
         let ended = async {

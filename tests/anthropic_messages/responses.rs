@@ -68,8 +68,7 @@ fn a_held_call_names_its_ticket() {
         Verdict::Hold(Hold {
             ticket: Some(TicketId::from("tkt_1")),
             summary: Some("never shown".to_owned()),
-            expires_at: None,
-            finding: finding(Reason::ApprovalRequired),
+            ..Hold::new(finding(Reason::ApprovalRequired))
         })
     };
     let client = whole(plain(TWO_CALLS, &judge).as_bytes());

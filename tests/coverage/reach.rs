@@ -30,12 +30,10 @@ injection: {redact: 0.6}
 ";
 
 fn call(tool: &str) -> Item {
-    Item::ToolCall(ToolCall {
-        tool: tool.into(),
-        args: Arguments::read(Bytes::from_static(b"{}")).unwrap(),
-        call_id: None,
-        again: false,
-    })
+    Item::ToolCall(ToolCall::new(
+        tool.into(),
+        Arguments::read(Bytes::from_static(b"{}")).unwrap(),
+    ))
 }
 
 /// The layers that the guard asks about any of these items.

@@ -329,7 +329,7 @@ fn a_refused_call_is_a_result_that_the_model_reads() {
             ticket: Some("t-9".into()),
             summary: Some("Pay".to_owned()),
             expires_at: Some("2026-11-30T12:15:00Z".to_owned()),
-            finding: finding(Reason::ApprovalRequired),
+            ..Hold::new(finding(Reason::ApprovalRequired))
         });
         let written = adapter.write(request, &decision(&items, &|_| held.clone()));
         let Written::Refuse(refusal) = written.unwrap() else {

@@ -97,8 +97,7 @@ fn a_held_call_names_its_ticket() {
         Verdict::Hold(Hold {
             ticket: Some(TicketId::from("tkt_1")),
             summary: Some("never shown".to_owned()),
-            expires_at: None,
-            finding: finding(Reason::ApprovalRequired),
+            ..Hold::new(finding(Reason::ApprovalRequired))
         })
     };
     let client = whole(plain(CALLS_ONLY, &judge).as_bytes());

@@ -80,18 +80,13 @@ fn judge(item: &Located, context: &Context<'_>) -> Verdict {
     if let Err(obstacle) = bindable(&call.args) {
         return Verdict::Deny(not_bindable(rule, obstacle));
     }
-    Verdict::Hold(Hold {
-        ticket: None,
-        summary: None,
-        expires_at: None,
-        finding: Finding {
-            layer: LayerId::Tickets,
-            rule,
-            reason: Reason::ApprovalRequired,
-            argument: None,
-            detail: Cow::Borrowed("the call needs a ticket"),
-        },
-    })
+    Verdict::Hold(Hold::new(Finding {
+        layer: LayerId::Tickets,
+        rule,
+        reason: Reason::ApprovalRequired,
+        argument: None,
+        detail: Cow::Borrowed("the call needs a ticket"),
+    }))
 }
 
 fn not_bindable(rule: RuleId, obstacle: NotBindable) -> Finding {

@@ -214,7 +214,7 @@ fn a_receipt_is_replayed_and_a_refusal_says_what_lifts_it() {
         ticket: Some(TicketId::from("tkt_2")),
         summary: Some("Refund 5".to_owned()),
         expires_at: Some("2026-01-01T00:00:00Z".to_owned()),
-        finding: finding(Reason::ApprovalRequired),
+        ..Hold::new(finding(Reason::ApprovalRequired))
     });
     let Written::Refuse(refused) = shop().write(order(), &decision([hold])).unwrap() else {
         panic!("refused")

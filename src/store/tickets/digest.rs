@@ -196,12 +196,7 @@ mod tests {
     }
 
     fn bound(text: &str) -> Result<BoundCall, NotBindable> {
-        let call = ToolCall {
-            tool: ToolName::from("refund"),
-            args: arguments(text),
-            call_id: None,
-            again: false,
-        };
+        let call = ToolCall::new(ToolName::from("refund"), arguments(text));
         let session = Session {
             key: None,
             principal: Arc::new(Principal {

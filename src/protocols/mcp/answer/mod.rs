@@ -13,6 +13,7 @@ pub(super) use find::is_response;
 use super::asked::{Conversations, Key, Question};
 use super::endpoint::Bases;
 use super::message::id_text;
+use super::schemas::Schemas;
 use crate::guard::Decision;
 use crate::item::{Item, Located, Place, ToolOutput, keep_sources};
 use crate::protocols::strict::{invalid_response, misframed};
@@ -47,6 +48,7 @@ pub(super) struct Expected {
     /// The conversation, where there is one.
     pub(super) key: Option<Key>,
     pub(super) conversations: Arc<Conversations>,
+    pub(super) schemas: Arc<Schemas>,
     /// Where the stream was asked for, if it may announce an endpoint.
     pub(super) stream: Option<(Arc<Bases>, http::Uri)>,
     /// Nothing is awaited: the stream may be silent.
@@ -163,6 +165,15 @@ impl Reader {
                 .into_iter()
                 .map(|node| self.question(&document, node))
                 .collect();
+            for (node, question) in messages(&document).into_iter().zip(&questions) {
+                if question
+                    .as_ref()
+                    .is_some_and(|q| &*q.method == "tools/list")
+                    && let Some(result) = node.get("result")
+                {
+                    self.expected.schemas.learn(result);
+                }
+            }
             if let [
                 Some(Question {
                     instead: Some(instead),
