@@ -24,6 +24,12 @@ pub struct Stores {
     pub tickets: Option<Arc<dyn tickets::TicketStore>>,
     /// Definitions of tools as they were last offered.
     pub definitions: Arc<definitions::Definitions>,
+    /// Scheme, host and port of each upstream: part of what a ticket is bound to.
+    pub origins: Arc<HashMap<UpstreamName, String>>,
+    /// Whose signed tickets are taken where a rule names them.
+    pub issuers: Arc<[tickets::issued::Issuer]>,
+    /// Who may approve now.
+    pub directory: Arc<dyn tickets::Directory>,
     /// Secrets that must not leave.
     pub register: Arc<Register>,
     /// Session facts.
@@ -39,6 +45,9 @@ impl Default for Stores {
             http: HashMap::new(),
             tickets: None,
             definitions: Arc::default(),
+            origins: Arc::default(),
+            issuers: Arc::from([]),
+            directory: Arc::new(tickets::Nobody),
             register: Arc::default(),
             ledger: Arc::new(MemoryLedger::new(10_000)),
             clock: SystemClock::shared(),

@@ -150,6 +150,7 @@ impl Replayer {
             tally: Arc::clone(&tally),
             tickets: tickets.clone(),
             approver: self.approver,
+            case,
             routes: &self.routes,
             session: case.session.as_deref().unwrap_or(&case.id),
             stream: self.stream,

@@ -84,7 +84,7 @@ pub struct Graded {
     pub reached: BTreeSet<LayerId>,
     /// Every recorded call, in order.
     pub calls: Vec<CallResult>,
-    /// Tickets that were approved.
+    /// Approvals that people gave.
     pub approvals: usize,
 }
 

@@ -9,8 +9,8 @@ mod conditions;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use conditions::Conditions;
-pub(crate) use conditions::{number, passes};
+pub(in crate::layers) use conditions::Conditions;
+pub(crate) use conditions::{amount, number, passes};
 
 use futures_util::future::BoxFuture;
 

@@ -14,19 +14,18 @@ use super::admit::{Admitted, admit};
 use super::facts::{Facts, Unbound};
 use super::standing::{refused, settlement, told};
 use super::{DEFAULT_GATE, DEFAULT_TTL, not_bindable, spend, summary};
-use crate::clock::Clock;
 use crate::guard::{Settlement, Settler};
 use crate::item::{Exchange, ToolCall, ToolDefinition};
 use crate::layers::Context;
-use crate::names::TicketId;
+use crate::names::{SessionKey, TicketId};
 use crate::policy::{Gate, Policy, Scope, TicketRule};
 use crate::source::{Problem, Problems};
 use crate::store::Stores;
-use crate::store::tickets::digest::{BoundCall, bind};
+use crate::store::tickets::digest::{BoundCall, Destination, NotBindable, bind};
 use crate::store::tickets::issued::{Issuer, PREFIX};
 use crate::store::tickets::{
     Bound, Cause, Channel, Claiming, MandateOffer, Mandated, Presented, Standing, Terms, Ticket,
-    TicketError, TicketState, TicketStore, Verdict,
+    TicketError, TicketState, TicketStore, Verdict, Vote,
 };
 use crate::verdict::{Finding, Hold, LayerId, Reason, Undecided};
 
@@ -223,16 +222,16 @@ impl Settle {
         call: &ToolCall,
         context: &Context<'_>,
         rule: Option<&TicketRule>,
-    ) -> Result<BoundCall, crate::store::tickets::digest::NotBindable> {
+    ) -> Result<BoundCall, NotBindable> {
         let exchange = context.exchange;
         let origin = self.stores.origins.get(&exchange.upstream);
         bind(
             call,
-            (
-                &exchange.upstream,
-                origin.map(String::as_str),
-                exchange.kind,
-            ),
+            &Destination {
+                upstream: &exchange.upstream,
+                origin: origin.map(String::as_str),
+                kind: exchange.kind,
+            },
             (&exchange.session.principal, session(context, rule)),
             rule.map_or(&[], |rule| &rule.volatile),
         )
@@ -360,9 +359,7 @@ impl Settle {
             Mandated::Said(Standing::Approved(_) | Standing::Waiting { .. })
             | Mandated::NoMandate
             | Mandated::Exceeded(_) => None,
-            Mandated::Said(standing) => {
-                Some(settlement(standing, finding.clone(), self.store.limits()))
-            }
+            Mandated::Said(standing) => Some(self.told(standing, finding.clone())),
         })
     }
 
@@ -403,7 +400,12 @@ impl Settle {
                 Claiming::Lost(now) => standing = now,
             }
         }
-        Ok(settlement(standing, finding, self.store.limits()))
+        Ok(self.told(standing, finding))
+    }
+
+    fn told(&self, standing: Standing, finding: Finding) -> Settlement {
+        let now = self.stores.clock.now();
+        settlement(standing, finding, (self.store.limits(), now))
     }
 
     /// Why an approval no longer counts; `None`: it does.
@@ -432,7 +434,7 @@ impl Settle {
         (counted < needed).then_some(Cause::ApproverLost)
     }
 
-    fn may_approve(&self, ticket: &Ticket, vote: &crate::store::tickets::Vote) -> bool {
+    fn may_approve(&self, ticket: &Ticket, vote: &Vote) -> bool {
         let by = &vote.by;
         let now = self
             .stores
@@ -450,12 +452,7 @@ impl Settle {
     }
 
     /// Whether the key of a signed ticket still counts: a key that is taken out of the config takes its approvals along.
-    fn issuer_counts(
-        &self,
-        rule: &TicketRule,
-        vote: &crate::store::tickets::Vote,
-        at: Timestamp,
-    ) -> bool {
+    fn issuer_counts(&self, rule: &TicketRule, vote: &Vote, at: Timestamp) -> bool {
         self.issuers(rule).into_iter().any(|issuer| {
             super::admit::person(&issuer.name, &vote.by.subject) == vote.by
                 && issuer
@@ -467,10 +464,7 @@ impl Settle {
 }
 
 /// The session that an approval is bound to.
-fn session<'c>(
-    context: &'c Context<'_>,
-    rule: Option<&TicketRule>,
-) -> Option<&'c crate::names::SessionKey> {
+fn session<'c>(context: &'c Context<'_>, rule: Option<&TicketRule>) -> Option<&'c SessionKey> {
     let wide = rule.is_some_and(|rule| rule.scope == Scope::Principal);
     context.exchange.session.key.as_ref().filter(|_| !wide)
 }

@@ -2,13 +2,20 @@
 
 use std::borrow::Cow;
 
-use crate::guard::Settlement;
+use jiff::Timestamp;
+use serde_json::json;
+
+use crate::guard::{Receipt, Settlement};
 use crate::names::TicketId;
 use crate::policy::Gate;
 use crate::store::tickets::{Standing, Ticket, TicketLimits};
 use crate::verdict::{Finding, Hold, Reason};
 
-pub(super) fn settlement(standing: Standing, finding: Finding, limits: &TicketLimits) -> Settlement {
+pub(super) fn settlement(
+    standing: Standing,
+    finding: Finding,
+    (limits, now): (&TicketLimits, Timestamp),
+) -> Settlement {
     match standing {
         Standing::Done(receipt) => Settlement::Replay(receipt),
         Standing::Waiting { ticket, new } => Settlement::Hold(waiting(&ticket, new, finding)),
@@ -16,7 +23,7 @@ pub(super) fn settlement(standing: Standing, finding: Finding, limits: &TicketLi
         Standing::Approved(ticket) => refused(finding, Reason::InProgress, &ticket.id),
         Standing::Redeeming(ticket) => refused(finding, Reason::InProgress, &ticket),
         Standing::Unknown(ticket) => refused(finding, Reason::OutcomeUnknown, &ticket),
-        Standing::ResolvedDone(ticket) => refused(finding, Reason::AlreadyDone, &ticket),
+        Standing::ResolvedDone(ticket) => Settlement::Replay(found_done(ticket, now)),
         Standing::Denied { ticket, comment } => {
             let hold = named(finding, Reason::ApprovalDenied, &ticket);
             Settlement::Refuse(Hold { comment, ..hold })
@@ -27,6 +34,18 @@ pub(super) fn settlement(standing: Standing, finding: Finding, limits: &TicketLi
         Standing::Capped(cap) => {
             Settlement::Deny(told(finding, Reason::ApprovalLimit, cap.detail(limits)))
         }
+    }
+}
+
+/// For a call of which a person has said that it was carried out: nobody knows what it answered.
+fn found_done(ticket: TicketId, now: Timestamp) -> Receipt {
+    let body = json!({"holdpoint_receipt": ticket, "reconciled": true}).to_string();
+    Receipt {
+        ticket,
+        status: 200,
+        content_type: Some("application/json".to_owned()),
+        body: body.into(),
+        completed_at: now,
     }
 }
 

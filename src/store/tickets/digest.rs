@@ -1,5 +1,6 @@
 //! What a ticket is bound to: one call of one principal, canonical (RFC 8785) and hashed.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -8,9 +9,9 @@ use data_encoding::HEXLOWER;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use crate::item::{Arguments, ToolCall};
+use crate::item::{Arguments, RouteKind, ToolCall};
 use crate::names::{SessionKey, ToolName, UpstreamName};
-use crate::principal::{Principal, Session};
+use crate::principal::Principal;
 
 /// Separates this hash from every other use of SHA-256.
 const DOMAIN: &[u8] = b"holdpoint-call-v1\0";
@@ -116,6 +117,8 @@ fn deeper_than(value: &Value, levels: usize) -> bool {
 struct Call<'a> {
     tenant: &'a str,
     upstream: &'a UpstreamName,
+    origin: Option<&'a str>,
+    protocol: &'a str,
     tool: &'a ToolName,
     args: &'a Value,
     principal: Subject<'a>,
@@ -138,26 +141,52 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// Binds a call: its canonical arguments, and SHA-256(`"holdpoint-call-v1\0"` + JCS({tenant, upstream, tool, args,
-/// principal {iss, sub}, agent, session or null})).
+/// Where a call goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Destination<'a> {
+    /// The upstream by its name in the config.
+    pub upstream: &'a UpstreamName,
+    /// Scheme, host and port of its URL; `None`: it has none that is known.
+    pub origin: Option<&'a str>,
+    /// Over which kind of route.
+    pub kind: RouteKind,
+}
+
+impl Destination<'_> {
+    const fn protocol(&self) -> &'static str {
+        match self.kind {
+            RouteKind::Model => "model",
+            RouteKind::Mcp => "mcp",
+            RouteKind::Http => "http",
+            RouteKind::Forward => "forward",
+        }
+    }
+}
+
+/// Binds a call: its canonical arguments, and SHA-256(`"holdpoint-call-v1\0"` + JCS({tenant, upstream, origin or null, protocol,
+/// tool, args, principal {iss, sub}, agent, session or null})). Scalars that stand for themselves alone, such as trace ids, are
+/// left out of `args` where `volatile` names them: the stored ones are sent.
 ///
 /// # Errors
 /// Arguments that cannot be bound, see [`bindable`].
 pub fn bind(
     call: &ToolCall,
-    upstream: &UpstreamName,
-    session: &Session,
+    to: &Destination<'_>,
+    (principal, session): (&Principal, Option<&SessionKey>),
+    volatile: &[String],
 ) -> Result<BoundCall, NotBindable> {
     bindable(&call.args)?;
-    let principal = &session.principal;
+    let steady = without(&call.args.value, volatile);
     let whole = canonical(&Call {
         tenant: &principal.tenant,
-        upstream,
+        upstream: to.upstream,
+        origin: to.origin,
+        protocol: to.protocol(),
         tool: &call.tool,
-        args: &call.args.value,
+        args: &steady,
         principal: Subject::of(principal),
         agent: &principal.agent,
-        session: session.key.as_ref(),
+        session,
     })?;
     let arguments = canonical(&call.args.value)?;
     let mut hashed = [0; 32];
@@ -166,6 +195,48 @@ pub fn bind(
         digest: CallDigest(hashed),
         arguments: arguments.into(),
     })
+}
+
+/// Longest text that may differ from call to call.
+const VOLATILE: usize = 128;
+
+/// The arguments without what may differ. What could say more than an id, such as a URL, an address or a sentence, is left in:
+/// nobody judges the stored one again.
+fn without<'v>(arguments: &'v Value, volatile: &[String]) -> Cow<'v, Value> {
+    let mut steady = Cow::Borrowed(arguments);
+    for pointer in volatile {
+        if !steady.pointer(pointer).is_some_and(is_plain) {
+            continue;
+        }
+        let Some((parent, step)) = pointer.rsplit_once('/') else {
+            continue;
+        };
+        let key = step.replace("~1", "/").replace("~0", "~");
+        match steady.to_mut().pointer_mut(parent) {
+            Some(Value::Object(members)) => drop(members.shift_remove_entry(&key)),
+            Some(Value::Array(items)) => {
+                // Its place stays, or two elements could change places.
+                if let Some(item) = key.parse().ok().and_then(|at: usize| items.get_mut(at)) {
+                    *item = Value::Null;
+                }
+            }
+            _ => {}
+        }
+    }
+    steady
+}
+
+fn is_plain(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => true,
+        Value::String(text) => {
+            text.len() <= VOLATILE
+                && text
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
+        }
+        Value::Array(_) | Value::Object(_) => false,
+    }
 }
 
 /// Only a number that is not finite cannot be written, and strict JSON has none.
