@@ -297,6 +297,7 @@ fn settings(
         .into(),
         tickets: Some(TicketSettings {
             store: folder.join("tickets.db"),
+            issuers: Vec::new(),
             replay_window: REPLAY_WINDOW,
         }),
         approvers: vec![Approver {

@@ -5,6 +5,7 @@ mod accept;
 mod agents;
 mod forward;
 mod framing;
+mod furnish;
 mod journal;
 mod passes;
 mod places;
@@ -20,6 +21,7 @@ use std::time::Duration;
 use agents::{Door, Speech};
 use arc_swap::ArcSwap;
 use axum::Router;
+use furnish::furnished;
 use places::Places;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -31,6 +33,7 @@ use crate::control::health::{self, Operations, Readiness};
 use crate::coverage;
 use crate::forward::{ForwardProxy, Network};
 use crate::guard::{Guard, Observer, Parts};
+use crate::layers::tickets::reconcile::Reconciler;
 use crate::metrics::Metrics;
 use crate::policy::Policy;
 use crate::proxy::{HttpUpstream, ProxyService, Setup, Upstream, readers, service};
@@ -38,6 +41,7 @@ use crate::settings::Settings;
 use crate::source::{Problem, Problems};
 use crate::store::Stores;
 use crate::store::tickets::{TicketLimits, sqlite};
+use crate::verdict::{LayerId, Mode};
 
 /// Bound addresses: with port 0 in the settings the system has chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,9 +218,11 @@ pub async fn start_with(
     stores: Stores,
     extras: Extras,
 ) -> Result<Running, Problems> {
+    let stores = furnished(&settings, stores);
     let tickets = stores.tickets.clone();
     let clock = Arc::clone(&stores.clock);
     let upstream = HttpUpstream::new(&settings)?;
+    let reconciler = reconciler(&policy, &stores)?;
     let setup = setup(&settings, &policy, stores, extras.observers)?;
     let metrics = Arc::clone(&setup.metrics);
     let service = service(setup.clone(), upstream)?;
@@ -273,6 +279,9 @@ pub async fn start_with(
         let router = approvals::router(store, settings.approvers.clone(), clock);
         control.push(spawn_control(listener, router));
     }
+    if let Some(reconciler) = reconciler {
+        control.push(tokio::spawn(reconciler.run()));
+    }
     let stop_agents = CancellationToken::new();
     let door = Door {
         speech,
@@ -312,9 +321,19 @@ pub(crate) fn proxy<U: Upstream>(
     observers: Vec<Arc<dyn Observer>>,
     upstream: U,
 ) -> Result<(ProxyService<U>, Arc<Metrics>), Problems> {
+    let stores = furnished(settings, stores);
     let setup = setup(settings, policy, stores, observers)?;
     let metrics = Arc::clone(&setup.metrics);
     Ok((service(setup, upstream)?, metrics))
+}
+
+/// What finds out about calls of unknown outcome, where tickets are enforced and a rule says how.
+fn reconciler(policy: &Arc<Policy>, stores: &Stores) -> Result<Option<Reconciler>, Problems> {
+    if policy.modes.of(LayerId::Tickets) != Mode::Enforce {
+        return Ok(None);
+    }
+    let reconciler = Reconciler::new(policy, stores)?;
+    Ok(reconciler.filter(Reconciler::has_recipes))
 }
 
 /// What every listener for agents shares: one guard, proved to see what comes.

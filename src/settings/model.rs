@@ -14,6 +14,7 @@ use crate::layers::egress::Registered;
 use crate::names::{RouteName, SessionKey, StoreName, ToolName, UpstreamName};
 use crate::principal::Principal;
 use crate::store::sql::ServerTls;
+use crate::store::tickets::issued::Issuer;
 
 /// What metrics, logs and decisions call the forward listener, as a route and as the upstream behind it.
 pub const FORWARD: &str = "forward";
@@ -352,6 +353,8 @@ pub struct TicketSettings {
     pub store: PathBuf,
     /// How long a receipt is replayed.
     pub replay_window: Duration,
+    /// Whose signed tickets are taken, where a rule names them.
+    pub issuers: Vec<Issuer>,
 }
 
 /// A person who may approve.

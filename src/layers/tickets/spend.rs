@@ -57,7 +57,9 @@ mod tests {
             same: Vec::new(),
         };
         let args = Arguments::read(Bytes::from_static(args.as_bytes())).unwrap();
-        let spend = spend(&ToolCall::new("pay", args), &rule).ok()?.unwrap();
+        let spend = spend(&ToolCall::new("pay".into(), args), &rule)
+            .ok()?
+            .unwrap();
         Some((spend.amount.to_string(), spend.currency))
     }
 

@@ -1,5 +1,6 @@
 //! Settings from a file, the environment and flags: merged by `config`, then read once, every problem at its place.
 
+mod issuers;
 mod jwt;
 mod layers;
 mod listen;
@@ -201,9 +202,11 @@ impl Reading<'_> {
         let mut fields = field.map()?;
         let store = fields.required("store").and_then(|f| self.path(&f));
         let window = fields.optional_or("replay_window", REPLAY_WINDOW, positive_duration);
+        let issuers = fields.optional_or("issuers", Vec::new(), issuers::issuers);
         Some(TicketSettings {
             store: store?,
             replay_window: window?,
+            issuers: issuers?,
         })
     }
 }

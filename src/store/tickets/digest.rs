@@ -251,8 +251,6 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::wire::json::Document;
 
@@ -267,20 +265,26 @@ mod tests {
     }
 
     fn bound(text: &str) -> Result<BoundCall, NotBindable> {
+        bound_but(text, &[])
+    }
+
+    fn bound_but(text: &str, volatile: &[&str]) -> Result<BoundCall, NotBindable> {
         let call = ToolCall::new(ToolName::from("refund"), arguments(text));
-        let session = Session {
-            key: None,
-            principal: Arc::new(Principal {
-                tenant: "t".into(),
-                issuer: "config".into(),
-                subject: "ann".into(),
-                agent: "bot".into(),
-                actors: Vec::new(),
-                scopes: std::collections::BTreeSet::new(),
-            }),
-            grant: None,
+        let principal = Principal {
+            tenant: "t".into(),
+            issuer: "config".into(),
+            subject: "ann".into(),
+            agent: "bot".into(),
+            actors: Vec::new(),
+            scopes: std::collections::BTreeSet::new(),
         };
-        bind(&call, &UpstreamName::from("shop"), &session)
+        let to = Destination {
+            upstream: &UpstreamName::from("shop"),
+            origin: Some("https://shop.example:443"),
+            kind: RouteKind::Http,
+        };
+        let volatile: Vec<_> = volatile.iter().map(ToString::to_string).collect();
+        bind(&call, &to, (&principal, None), &volatile)
     }
 
     /// Computed apart from this code: `printf '%s\0%s' holdpoint-call-v1 "$json" | sha256sum`.
@@ -288,13 +292,13 @@ mod tests {
     fn the_digest_is_the_documented_one() {
         let bound = bound(r#"{"b": 1.0, "a": "é"}"#).unwrap();
         assert_eq!(&bound.arguments[..], r#"{"a":"é","b":1}"#.as_bytes());
-        let json = r#"{"agent":"bot","args":{"a":"é","b":1},"principal":{"iss":"config","sub":"ann"},"session":null,"tenant":"t","tool":"refund","upstream":"shop"}"#;
+        let json = r#"{"agent":"bot","args":{"a":"é","b":1},"origin":"https://shop.example:443","principal":{"iss":"config","sub":"ann"},"protocol":"http","session":null,"tenant":"t","tool":"refund","upstream":"shop"}"#;
         let bytes = [b"holdpoint-call-v1\0".as_slice(), json.as_bytes()].concat();
         assert_eq!(bound.digest.to_string(), sha256_hex(&bytes));
         assert_eq!(bound.digest.to_string(), EXPECTED);
     }
 
-    const EXPECTED: &str = "adb2192a8c9007f683efbe59e7144e482f295dd32b430f72279ee65440772c17";
+    const EXPECTED: &str = "b42ef067dc771230d7cab897db0e2e8eb5404f70de71615bdc3211a827642c45";
 
     #[test]
     fn the_same_call_in_other_words_is_the_same() {
@@ -305,6 +309,54 @@ mod tests {
         let composed = bound("{\"a\":\"\u{e9}\"}").unwrap();
         let decomposed = bound("{\"a\":\"e\u{301}\"}").unwrap();
         assert_ne!(composed.digest, decomposed.digest);
+    }
+
+    #[test]
+    fn ids_that_may_differ_are_left_out_and_nothing_else_is() {
+        let digest = |text: &str, volatile: &[&str]| bound_but(text, volatile).unwrap().digest;
+        let plain = digest(
+            r#"{"a":1,"trace":{"id":"01-ab"},"n":[1,2]}"#,
+            &["/trace/id"],
+        );
+        let other = bound_but(
+            r#"{"a":1,"trace":{"id":"02-cd"},"n":[1,2]}"#,
+            &["/trace/id"],
+        );
+        let other = other.unwrap();
+        assert_eq!(plain, other.digest);
+        // What is sent is whole.
+        let sent = r#"{"a":1,"n":[1,2],"trace":{"id":"02-cd"}}"#;
+        assert_eq!(&other.arguments[..], sent.as_bytes());
+        assert_eq!(
+            plain,
+            digest(r#"{"a":1,"trace":{},"n":[1,2]}"#, &["/trace/id"])
+        );
+        assert_ne!(
+            plain,
+            digest(
+                r#"{"a":2,"trace":{"id":"01-ab"},"n":[1,2]}"#,
+                &["/trace/id"]
+            )
+        );
+        for (one, two) in [
+            (
+                r#"{"t":"https://a.example/x"}"#,
+                r#"{"t":"https://b.example/x"}"#,
+            ),
+            (r#"{"t":"ann@a.example"}"#, r#"{"t":"bob@a.example"}"#),
+            (r#"{"t":{"x":1}}"#, r#"{"t":{"x":2}}"#),
+            (r#"{"t":"pay bob"}"#, r#"{"t":"pay ann"}"#),
+        ] {
+            assert_ne!(digest(one, &["/t"]), digest(two, &["/t"]), "{one}");
+        }
+        assert_eq!(
+            digest(r#"{"l":["a","b"]}"#, &["/l/0"]),
+            digest(r#"{"l":["c","b"]}"#, &["/l/0"])
+        );
+        assert_ne!(
+            digest(r#"{"l":["a","b"]}"#, &["/l/0"]),
+            digest(r#"{"l":["b","a"]}"#, &["/l/0"])
+        );
     }
 
     #[test]
