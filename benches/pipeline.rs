@@ -76,6 +76,7 @@ fn exchange(leg: Leg, items: Vec<Located>) -> Exchange {
         issuer: "config".into(),
         subject: support::SUBJECT.into(),
         agent: "bench".into(),
+        actors: Vec::new(),
         scopes: std::collections::BTreeSet::new(),
     };
     Exchange {

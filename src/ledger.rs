@@ -4,9 +4,11 @@
 //! both take the last place.
 
 use std::collections::{BTreeMap, HashMap};
+use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use rust_decimal::Decimal;
 
@@ -67,16 +69,20 @@ pub trait Ledger: Send + Sync {
     ///
     /// # Errors
     /// The first that does not.
-    fn check(&self, entries: &[Entry], now: Timestamp) -> Result<(), Uncharged>;
+    fn check(&self, entries: Vec<Entry>, now: Timestamp) -> BoxFuture<'_, Result<(), Uncharged>>;
 
     /// Writes all entries, or none where one does not fit.
     ///
     /// # Errors
     /// The first that does not fit.
-    fn charge(&self, entries: &[Entry], now: Timestamp) -> Result<Charged, Uncharged>;
+    fn charge(
+        &self,
+        entries: Vec<Entry>,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<Charged, Uncharged>>;
 
     /// Takes back what was charged for a call that was not sent.
-    fn give_back(&self, charged: &Charged);
+    fn give_back(&self, charged: Charged) -> BoxFuture<'_, ()>;
 }
 
 /// A window is remembered in so many parts: what was charged counts for the window and up to one part longer.
@@ -202,7 +208,26 @@ fn millis(duration: Duration) -> i64 {
 }
 
 impl Ledger for MemoryLedger {
-    fn check(&self, entries: &[Entry], now: Timestamp) -> Result<(), Uncharged> {
+    fn check(&self, entries: Vec<Entry>, now: Timestamp) -> BoxFuture<'_, Result<(), Uncharged>> {
+        Box::pin(ready(self.check_now(&entries, now)))
+    }
+
+    fn charge(
+        &self,
+        entries: Vec<Entry>,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<Charged, Uncharged>> {
+        Box::pin(ready(self.charge_now(&entries, now)))
+    }
+
+    fn give_back(&self, charged: Charged) -> BoxFuture<'_, ()> {
+        self.give_back_now(&charged);
+        Box::pin(ready(()))
+    }
+}
+
+impl MemoryLedger {
+    fn check_now(&self, entries: &[Entry], now: Timestamp) -> Result<(), Uncharged> {
         let mut accounts = self.lock();
         let now = now.as_millisecond();
         match self.fits(&accounts, entries, now) {
@@ -214,7 +239,7 @@ impl Ledger for MemoryLedger {
         }
     }
 
-    fn charge(&self, entries: &[Entry], now: Timestamp) -> Result<Charged, Uncharged> {
+    fn charge_now(&self, entries: &[Entry], now: Timestamp) -> Result<Charged, Uncharged> {
         let mut accounts = self.lock();
         let now = now.as_millisecond();
         if self.fits(&accounts, entries, now) == Err(Uncharged::Full) {
@@ -231,7 +256,7 @@ impl Ledger for MemoryLedger {
         Ok(Charged(charged.collect()))
     }
 
-    fn give_back(&self, charged: &Charged) {
+    fn give_back_now(&self, charged: &Charged) {
         let mut accounts = self.lock();
         for (account, index, amount) in &charged.0 {
             let part = accounts
@@ -272,18 +297,20 @@ mod tests {
     #[test]
     fn a_limit_is_reached_and_never_passed() {
         let ledger = MemoryLedger::new(10);
-        let pay = |amount| ledger.charge(&[entry("a", amount, None, 100)], at(0));
+        let pay = |amount| ledger.charge_now(&[entry("a", amount, None, 100)], at(0));
         pay(60).unwrap();
         assert!(matches!(pay(41), Err(Uncharged::Exceeded(_))));
         pay(40).unwrap();
         assert!(pay(1).is_err());
         pay(0).unwrap();
         // Somebody else has an account of their own.
-        ledger.charge(&[entry("b", 100, None, 100)], at(0)).unwrap();
+        ledger
+            .charge_now(&[entry("b", 100, None, 100)], at(0))
+            .unwrap();
         // A person has allowed more, and it counts.
         let mut more = entry("a", 50, None, 100);
         more.at_most = None;
-        ledger.charge(&[more], at(0)).unwrap();
+        ledger.charge_now(&[more], at(0)).unwrap();
         assert!(pay(0).is_err());
     }
 
@@ -291,17 +318,17 @@ mod tests {
     fn one_entry_that_does_not_fit_charges_nothing() {
         let ledger = MemoryLedger::new(10);
         let both = [entry("a", 5, None, 10), entry("b", 11, None, 10)];
-        assert!(ledger.charge(&both, at(0)).is_err());
-        assert!(ledger.check(&[entry("a", 10, None, 10)], at(0)).is_ok());
+        assert!(ledger.charge_now(&both, at(0)).is_err());
+        assert!(ledger.check_now(&[entry("a", 10, None, 10)], at(0)).is_ok());
         // Two entries of one account count together.
         let twice = [entry("a", 6, None, 10), entry("a", 6, None, 10)];
-        assert!(ledger.charge(&twice, at(0)).is_err());
+        assert!(ledger.charge_now(&twice, at(0)).is_err());
     }
 
     #[test]
     fn a_window_moves_and_never_forgets_early() {
         let ledger = MemoryLedger::new(10);
-        let pay = |second| ledger.charge(&[entry("a", 1, Some(HOUR), 1)], at(second));
+        let pay = |second| ledger.charge_now(&[entry("a", 1, Some(HOUR), 1)], at(second));
         pay(30).unwrap();
         assert!(pay(31).is_err());
         assert!(pay(3630).is_err());
@@ -314,10 +341,10 @@ mod tests {
     fn what_was_not_sent_is_given_back() {
         let ledger = MemoryLedger::new(10);
         let one = [entry("a", 7, Some(HOUR), 10)];
-        let charged = ledger.charge(&one, at(0)).unwrap();
-        assert!(ledger.check(&one, at(1)).is_err());
-        ledger.give_back(&charged);
-        ledger.charge(&one, at(1)).unwrap();
+        let charged = ledger.charge_now(&one, at(0)).unwrap();
+        assert!(ledger.check_now(&one, at(1)).is_err());
+        ledger.give_back_now(&charged);
+        ledger.charge_now(&one, at(1)).unwrap();
     }
 
     #[test]
@@ -326,14 +353,14 @@ mod tests {
         ledger
             .charge(&[entry("a", 1, Some(HOUR), 1)], at(0))
             .unwrap();
-        ledger.charge(&[entry("b", 1, None, 1)], at(0)).unwrap();
+        ledger.charge_now(&[entry("b", 1, None, 1)], at(0)).unwrap();
         let third = [entry("c", 1, None, 1)];
-        assert_eq!(ledger.check(&third, at(60)), Err(Uncharged::Full));
-        assert_eq!(ledger.charge(&third, at(60)), Err(Uncharged::Full));
-        ledger.charge(&third, at(2 * 3600)).unwrap();
+        assert_eq!(ledger.check_now(&third, at(60)), Err(Uncharged::Full));
+        assert_eq!(ledger.charge_now(&third, at(60)), Err(Uncharged::Full));
+        ledger.charge_now(&third, at(2 * 3600)).unwrap();
         assert!(
             ledger
-                .check(&[entry("b", 1, None, 1)], at(2 * 3600))
+                .check_now(&[entry("b", 1, None, 1)], at(2 * 3600))
                 .is_err()
         );
     }
@@ -347,7 +374,7 @@ mod tests {
                     scope.spawn(|| {
                         let one = [entry("a", 1, None, 5)];
                         (0..10)
-                            .filter(|_| ledger.charge(&one, at(0)).is_ok())
+                            .filter(|_| ledger.charge_now(&one, at(0)).is_ok())
                             .count()
                     })
                 })
@@ -371,8 +398,8 @@ mod tests {
             let mut passed: Vec<(i64, i64)> = Vec::new();
             for (second, amount) in calls {
                 let one = [entry("a", amount, Some(HOUR), 100)];
-                let checked = ledger.check(&one, at(second));
-                let charged = ledger.charge(&one, at(second));
+                let checked = ledger.check_now(&one, at(second));
+                let charged = ledger.charge_now(&one, at(second));
                 prop_assert_eq!(checked.is_ok(), charged.is_ok());
                 if charged.is_ok() {
                     passed.push((second, amount));

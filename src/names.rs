@@ -97,3 +97,7 @@ name!(
     /// Id of a ticket: `tkt_` and a sortable unique part.
     TicketId
 );
+name!(
+    /// Id of a mandate: `mdt_` and a sortable unique part.
+    MandateId
+);

@@ -21,6 +21,10 @@ pub struct Principal {
     pub subject: Arc<str>,
     /// The agent or client id.
     pub agent: Arc<str>,
+    /// Who acts for the end user, the nearest first: subjects of the same issuer (RFC 8693 section 4.1). Empty where the user's
+    /// own credential came.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub actors: Vec<Arc<str>>,
     /// What the principal may do, as granted by its token or the config.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub scopes: BTreeSet<Arc<str>>,

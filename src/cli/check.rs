@@ -153,11 +153,12 @@ fn together(checked: policy::Checked, settings: &Settings) -> Result<Problems, P
 
 /// A store like the configured one that leaves no file behind.
 fn in_memory(settings: &Settings) -> Result<Option<Arc<dyn tickets::TicketStore>>, Problem> {
-    let Some(tickets) = &settings.tickets else {
+    let Some(configured) = &settings.tickets else {
         return Ok(None);
     };
     let memory = Path::new(":memory:");
-    tickets::sqlite::open(memory, SystemClock::shared(), tickets.replay_window)
+    let limits = tickets::TicketLimits::replaying(configured.replay_window);
+    tickets::sqlite::open(memory, SystemClock::shared(), limits)
         .map(Some)
         .map_err(|error| Problem::new(format!("no ticket store can be made: {error}")))
 }

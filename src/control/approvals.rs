@@ -20,7 +20,8 @@ use crate::layers::tickets::show::visible_json;
 use crate::names::TicketId;
 use crate::settings::Approver;
 use crate::store::tickets::{
-    Answer, AnswerError, Decider, Filter, Ticket, TicketError, TicketState, TicketStore,
+    Answer, AnswerError, Channel, Decider, Filter, Person, Ticket, TicketError, TicketState,
+    TicketStore, Verdict, Voter,
 };
 use crate::wire::json::Document;
 
@@ -76,10 +77,11 @@ impl Key {
     fn new(approver: Approver) -> Self {
         Self {
             hash: digest(&SHA256, approver.key.0.as_bytes()),
-            person: Decider::Api {
-                subject: approver.subject.to_string(),
-                roles: approver.roles,
-            },
+            person: Decider::Person(Voter::new(
+                Person::new("config", &*approver.subject),
+                approver.roles,
+                Channel::Api,
+            )),
         }
     }
 }
@@ -159,14 +161,16 @@ async fn list(
 }
 
 fn filter(query: &ListQuery) -> Option<Filter> {
-    let state = match &query.state {
-        Some(name) => Some(TicketState::from_name(name)?),
-        None => None,
+    let states = match &query.state {
+        Some(name) => vec![TicketState::from_name(name)?],
+        None => Vec::new(),
     };
     let limit = query.limit.unwrap_or(DEFAULT_LIMIT);
-    (1..=MAX_LIMIT)
-        .contains(&limit)
-        .then_some(Filter { state, limit })
+    (1..=MAX_LIMIT).contains(&limit).then_some(Filter {
+        states,
+        limit,
+        ..Filter::default()
+    })
 }
 
 #[derive(Serialize)]
@@ -192,7 +196,7 @@ async fn approve(
     id: Result<Path<String>, PathRejection>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Problem> {
-    answer(&api, person, true, id, body).await
+    answer(&api, person, Verdict::Approve, id, body).await
 }
 
 async fn deny(
@@ -201,13 +205,13 @@ async fn deny(
     id: Result<Path<String>, PathRejection>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Problem> {
-    answer(&api, person, false, id, body).await
+    answer(&api, person, Verdict::Deny, id, body).await
 }
 
 async fn answer(
     api: &Api,
     by: Decider,
-    approve: bool,
+    verdict: Verdict,
     id: Result<Path<String>, PathRejection>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Problem> {
@@ -216,7 +220,7 @@ async fn answer(
     let who = by.record();
     let answer = Answer {
         ticket: ticket.clone(),
-        approve,
+        verdict,
         by,
         digest_prefix,
         comment,
@@ -355,21 +359,26 @@ impl From<AnswerError> for Problem {
         let status = match &error {
             AnswerError::NoSuchTicket(_) => StatusCode::NOT_FOUND,
             AnswerError::AlreadyDecided { .. }
+            | AnswerError::NotUnknown { .. }
+            | AnswerError::NotOffered { .. }
             | AnswerError::Expired(_)
             | AnswerError::DigestMismatch(_) => StatusCode::CONFLICT,
             AnswerError::DigestPrefix => StatusCode::BAD_REQUEST,
             AnswerError::SelfApproval(_)
             | AnswerError::NotTheRequester(_)
+            | AnswerError::FreshLogin(_)
             | AnswerError::RoleMissing { .. } => StatusCode::FORBIDDEN,
             AnswerError::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
         };
         let (code, detail) = (error.code(), error.to_string());
         match error {
             AnswerError::Store(error) => error.into(),
-            AnswerError::AlreadyDecided { state, .. } => Self {
-                state: Some(state),
-                ..Self::new(status, code, detail)
-            },
+            AnswerError::AlreadyDecided { state, .. } | AnswerError::NotUnknown { state, .. } => {
+                Self {
+                    state: Some(state),
+                    ..Self::new(status, code, detail)
+                }
+            }
             _ => Self::new(status, code, detail),
         }
     }

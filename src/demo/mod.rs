@@ -226,7 +226,7 @@ fn stores(folder: &Path, database: &Path) -> anyhow::Result<Stores> {
     let tickets = tickets::sqlite::open_serving(
         &folder.join("tickets.db"),
         Arc::clone(&clock),
-        REPLAY_WINDOW,
+        tickets::TicketLimits::replaying(REPLAY_WINDOW),
     )?;
     Ok(Stores {
         sql: [(StoreName::from("shop"), sql::sqlite::open(database)?)].into(),
@@ -309,6 +309,7 @@ fn settings(
             issuer: "config".into(),
             subject: "alice".into(),
             agent: "demo-agent".into(),
+            actors: Vec::new(),
             scopes: [].into(),
         })),
         secrets: Vec::new(),

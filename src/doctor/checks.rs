@@ -12,7 +12,8 @@ use crate::protocols::canary::{Fate, ItemKind};
 use crate::proxy::{HttpUpstream, Identify, readers};
 use crate::settings::{Principals, Settings};
 use crate::source::{Problem, Problems, Severity};
-use crate::store::{Stores, tickets::sqlite};
+use crate::store::Stores;
+use crate::store::tickets::{TicketError, TicketLimits, sqlite};
 use crate::verdict::{LayerId, Mode};
 
 fn check(level: Level, about: &'static str, message: impl Into<String>, help: &str) -> Check {
@@ -189,9 +190,9 @@ pub(super) fn stores(settings: &Settings, checked: policy::Checked, checks: &mut
     }
     let tickets = match &settings.tickets {
         Some(tickets) => {
-            checks.push(ticket_store(&tickets.store, tickets.replay_window));
+            checks.push(ticket_store(&tickets.store));
             let memory = std::path::Path::new(":memory:");
-            sqlite::open(memory, SystemClock::shared(), tickets.replay_window).ok()
+            sqlite::open(memory, SystemClock::shared(), TicketLimits::default()).ok()
         }
         None => None,
     };
@@ -225,7 +226,7 @@ pub(super) fn stores(settings: &Settings, checked: policy::Checked, checks: &mut
     }
 }
 
-fn ticket_store(path: &std::path::Path, window: std::time::Duration) -> Check {
+fn ticket_store(path: &std::path::Path) -> Check {
     let shown = path.display();
     let help = "check `tickets.store` in the config";
     if !path.exists() {
@@ -238,8 +239,12 @@ fn ticket_store(path: &std::path::Path, window: std::time::Duration) -> Check {
             _ => check(Level::Ok, "tickets", format!("{shown} will be made"), ""),
         };
     }
-    match sqlite::open_existing(path, SystemClock::shared(), window) {
+    match sqlite::open_existing(path, SystemClock::shared(), TicketLimits::default()) {
         Ok(_) => check(Level::Ok, "tickets", format!("{shown} opens"), ""),
+        Err(TicketError::Older { .. }) => {
+            let message = format!("{shown} opens and will be brought up to date");
+            check(Level::Ok, "tickets", message, "")
+        }
         Err(error) => check(Level::Problem, "tickets", error.to_string(), help),
     }
 }

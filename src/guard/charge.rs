@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
+
 use super::Guard;
 use crate::item::Located;
 use crate::layers::Context;
@@ -38,19 +40,21 @@ impl Charges {
     }
 
     /// Gives back those of calls that are refused after all.
-    pub(super) fn withdraw(&mut self, rulings: &[Ruling]) {
+    pub(super) async fn withdraw(&mut self, rulings: &[Ruling]) {
         let refused = |index: usize| {
             let verdict = rulings.get(index).map(|ruling| &ruling.verdict);
             verdict.is_none_or(|verdict| *verdict != Verdict::Allow)
         };
-        if let Some(ledger) = &self.ledger {
-            self.made.retain(|(index, charged)| {
-                let withdrawn = refused(*index);
-                if withdrawn {
-                    ledger.give_back(charged);
-                }
-                !withdrawn
-            });
+        let Some(ledger) = &self.ledger else {
+            return;
+        };
+        let (withdrawn, kept) = std::mem::take(&mut self.made)
+            .into_iter()
+            .partition(|(index, _)| refused(*index));
+        self.made = kept;
+        let withdrawn: Vec<(usize, Charged)> = withdrawn;
+        for (_, charged) in withdrawn {
+            ledger.give_back(charged).await;
         }
     }
 
@@ -66,16 +70,30 @@ impl Charges {
     }
 
     /// Provably nothing was sent.
-    pub fn give_back(mut self) {
+    pub async fn give_back(mut self) {
+        let Some(ledger) = self.ledger.clone() else {
+            return;
+        };
         self.pending = true;
+        while let Some((_, charged)) = self.made.pop() {
+            ledger.give_back(charged).await;
+        }
     }
 }
 
 impl Drop for Charges {
     fn drop(&mut self) {
-        if let Some(ledger) = self.ledger.as_ref().filter(|_| self.pending) {
-            for (_, charged) in &self.made {
-                ledger.give_back(charged);
+        let Some(ledger) = self.ledger.take().filter(|_| self.pending) else {
+            return;
+        };
+        for (_, charged) in self.made.drain(..) {
+            // A ledger in memory is done at once; another needs the runtime. Without one the charge stands, which is safe.
+            let ledger = Arc::clone(&ledger);
+            let mut given_back = async move { ledger.give_back(charged).await }.boxed();
+            if (&mut given_back).now_or_never().is_none()
+                && let Ok(runtime) = tokio::runtime::Handle::try_current()
+            {
+                runtime.spawn(given_back);
             }
         }
     }
@@ -83,7 +101,7 @@ impl Drop for Charges {
 
 impl Guard {
     /// Charges a call that executes here. `approved`: a person has allowed what a rule would hold.
-    pub(super) fn charge(
+    pub(super) async fn charge(
         &self,
         (index, located): (usize, &Located),
         context: &Context<'_>,
@@ -109,7 +127,7 @@ impl Guard {
                     entry
                 })
                 .collect();
-            match self.ledger.charge(&entries, self.clock.now()) {
+            match self.ledger.charge(entries, self.clock.now()).await {
                 Ok(made) => charges.made.push((index, made)),
                 Err(Uncharged::Exceeded(rule)) => {
                     return Err(Finding {

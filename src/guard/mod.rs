@@ -292,7 +292,7 @@ impl Guard {
             }
             if context.executes_here && ruling.verdict == Verdict::Allow && !replayed {
                 let call = (index, located);
-                if let Err(finding) = self.charge(call, &context, approved, &mut charges) {
+                if let Err(finding) = self.charge(call, &context, approved, &mut charges).await {
                     ruling.verdict = Verdict::Deny(finding);
                     if let Some((_, claim)) = claims.0.pop_if(|(of, _)| *of == index) {
                         claim.finish(Outcome::NotSent).await?;
@@ -306,7 +306,7 @@ impl Guard {
             for group in groups {
                 refuse_together(&mut decision.rulings, group, &receipts);
             }
-            charges.withdraw(&decision.rulings);
+            charges.withdraw(&decision.rulings).await;
             claims.withdraw(&decision.rulings).await?;
         }
         let mut told = claims.within(decision);
@@ -507,6 +507,7 @@ mod tests {
             issuer: Arc::from("config"),
             subject: Arc::from("s"),
             agent: Arc::from("a"),
+            actors: Vec::new(),
             scopes: std::collections::BTreeSet::new(),
         };
         let item = Item::Unreadable(UnreadableCall {

@@ -50,8 +50,9 @@ pub(super) fn caller(
         None => Arc::clone(&rules.tenant),
         Some(name) => text(at(root, name)).ok_or(Fault::Invalid("it has no tenant"))?,
     };
-    let agent = match actor(root, rules)? {
-        Some(actor) => actor,
+    let actors = actors(root, rules)?;
+    let agent = match actors.first() {
+        Some(actor) => Arc::clone(actor),
         None => match &names.agent {
             None => Arc::clone(&rules.agent),
             Some(name) => text(at(root, name)).ok_or(Fault::Invalid("it has no agent"))?,
@@ -70,6 +71,7 @@ pub(super) fn caller(
             issuer: Arc::clone(&rules.issuer),
             subject,
             agent,
+            actors,
             scopes: scopes(at(root, &names.scopes))?,
         }),
         until: Some(until),
@@ -77,9 +79,9 @@ pub(super) fn caller(
     })
 }
 
-/// The party that acts for the subject (RFC 8693 section 4.1): the outermost `act`. Those within it acted before; all of them
-/// must be allowed, and not too many.
-fn actor(root: &Node, rules: &JwtPrincipals) -> Result<Option<Arc<str>>, Fault> {
+/// Who acts for the subject (RFC 8693 section 4.1): the outermost `act` acts now, those within it acted before. All of them must
+/// be allowed, and not too many.
+fn actors(root: &Node, rules: &JwtPrincipals) -> Result<Vec<Arc<str>>, Fault> {
     let mut actors: Vec<Arc<str>> = Vec::new();
     let mut within = root.get("act");
     while let Some(act) = within {
@@ -107,7 +109,7 @@ fn actor(root: &Node, rules: &JwtPrincipals) -> Result<Option<Arc<str>>, Fault> 
     {
         return Err(Fault::Delegation("its `may_act` names another actor"));
     }
-    Ok(actors.into_iter().next())
+    Ok(actors)
 }
 
 /// Words in one text (RFC 8693 section 4.2), or a list of texts.

@@ -246,6 +246,7 @@ mod tests {
             issuer: "config".into(),
             subject: subject.into(),
             agent: "a".into(),
+            actors: Vec::new(),
             scopes: BTreeSet::new(),
         };
         let session = Session {

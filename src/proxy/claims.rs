@@ -38,7 +38,7 @@ impl Claims {
 
     /// Provably nothing was sent: each is approved again, and nothing is charged.
     pub(super) async fn not_sent(mut self) {
-        std::mem::take(&mut self.1).give_back();
+        std::mem::take(&mut self.1).give_back().await;
         // A failure leaves it as unknown, which is safe; the store has logged why.
         let _ = self.finish(|_| Outcome::NotSent).await;
     }

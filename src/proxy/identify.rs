@@ -293,6 +293,7 @@ mod tests {
             issuer: "config".into(),
             subject: subject.into(),
             agent: "a".into(),
+            actors: Vec::new(),
             scopes: BTreeSet::new(),
         })
     }

@@ -37,7 +37,7 @@ use crate::proxy::{HttpUpstream, ProxyService, Setup, Upstream, readers, service
 use crate::settings::Settings;
 use crate::source::{Problem, Problems};
 use crate::store::Stores;
-use crate::store::tickets::sqlite;
+use crate::store::tickets::{TicketLimits, sqlite};
 
 /// Bound addresses: with port 0 in the settings the system has chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,7 +148,11 @@ pub fn open_stores(settings: &Settings) -> Result<Stores, Problems> {
     }
     if let Some(tickets) = &settings.tickets {
         let clock = Arc::clone(&stores.clock);
-        match sqlite::open_serving(&tickets.store, clock, tickets.replay_window) {
+        match sqlite::open_serving(
+            &tickets.store,
+            clock,
+            TicketLimits::replaying(tickets.replay_window),
+        ) {
             Ok(opened) => stores.tickets = Some(opened),
             Err(error) => problems
                 .0

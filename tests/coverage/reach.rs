@@ -55,6 +55,7 @@ async fn asked(policy: &Arc<Policy>, items: Vec<Item>) -> BTreeSet<LayerId> {
                 issuer: "config".into(),
                 subject: "ann".into(),
                 agent: "bot".into(),
+                actors: Vec::new(),
                 scopes: BTreeSet::new(),
             }),
             grant: None,

@@ -61,6 +61,7 @@ fn call(args: &str) -> Exchange {
 fn within(mut exchange: Exchange, session: &str, subject: &str) -> Exchange {
     let principal = Principal {
         subject: subject.into(),
+        actors: Vec::new(),
         scopes: ["orders:read".into(), "refunds:write".into()].into(),
         ..(*exchange.session.principal).clone()
     };

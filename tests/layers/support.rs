@@ -122,6 +122,7 @@ pub fn exchange(item: Item, subject: &str) -> Exchange {
                 issuer: "config".into(),
                 subject: subject.into(),
                 agent: "agent".into(),
+                actors: Vec::new(),
                 scopes: std::collections::BTreeSet::default(),
             }),
             grant: None,

@@ -163,6 +163,7 @@ impl Call {
             issuer: self.issuer.as_str().into(),
             subject: self.subject.as_str().into(),
             agent: self.agent.as_str().into(),
+            actors: Vec::new(),
             scopes: BTreeSet::new(),
         };
         Exchange {

@@ -4,7 +4,6 @@ mod view;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser as _;
@@ -15,7 +14,8 @@ use crate::layers::tickets::show::escape;
 use crate::names::TicketId;
 use crate::settings::{self, Overrides};
 use crate::store::tickets::{
-    Answer, AnswerError, Decider, Filter, TicketError, TicketState, TicketStore, sqlite,
+    Answer, AnswerError, Decider, Filter, TicketError, TicketLimits, TicketState, TicketStore,
+    Verdict, sqlite,
 };
 
 /// Which store.
@@ -114,8 +114,9 @@ async fn dispatch(command: &Command) -> Result<(), Failure> {
             json,
         } => {
             let filter = Filter {
-                state: *state,
+                states: state.iter().copied().collect(),
                 limit: *limit,
+                ..Filter::default()
             };
             let tickets = open(store)?
                 .list(filter)
@@ -151,27 +152,37 @@ async fn dispatch(command: &Command) -> Result<(), Failure> {
             digest,
             comment,
             json,
-        } => answer(store, id, true, digest.as_ref(), comment.as_ref(), *json).await,
+        } => {
+            answer(
+                store,
+                id,
+                Verdict::Approve,
+                digest.as_ref(),
+                comment.as_ref(),
+                *json,
+            )
+            .await
+        }
         Command::Deny {
             id,
             store,
             comment,
             json,
-        } => answer(store, id, false, None, comment.as_ref(), *json).await,
+        } => answer(store, id, Verdict::Deny, None, comment.as_ref(), *json).await,
     }
 }
 
 async fn answer(
     store: &StoreArgs,
     id: &str,
-    approve: bool,
+    verdict: Verdict,
     digest_prefix: Option<&String>,
     comment: Option<&String>,
     json: bool,
 ) -> Result<(), Failure> {
     let answer = Answer {
         ticket: TicketId::from(id),
-        approve,
+        verdict,
         by: Decider::Local(user::name()),
         digest_prefix: digest_prefix.cloned(),
         comment: comment.cloned(),
@@ -188,8 +199,7 @@ async fn answer(
 }
 
 fn open(args: &StoreArgs) -> Result<Arc<dyn TicketStore>, Failure> {
-    // Receipts are given back to calls, and the command line makes none.
-    sqlite::open_existing(&path(args)?, SystemClock::shared(), Duration::ZERO)
+    sqlite::open_existing(&path(args)?, SystemClock::shared(), TicketLimits::default())
         .map_err(|error| Failure::Input(format!("error: {error}")))
 }
 

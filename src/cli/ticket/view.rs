@@ -109,15 +109,16 @@ fn facts(ticket: &Ticket) -> Vec<(&'static str, String)> {
         ("asked", ticket.created_at.to_string()),
         ("expires", ticket.expires_at.to_string()),
     ];
-    if let Some(answered) = &ticket.answered {
-        let comment = answered
+    for vote in &ticket.votes {
+        let comment = vote
             .comment
             .as_deref()
             .map(|text| format!(", \"{}\"", shorten(text)));
         let text = format!(
-            "{} at {}{}",
-            escape(&answered.by),
-            answered.at,
+            "{} by {} at {}{}",
+            vote.verdict.as_str(),
+            escape(&vote.by.record()),
+            vote.at,
             comment.unwrap_or_default()
         );
         facts.push(("answered", text));
@@ -167,13 +168,17 @@ fn requester(ticket: &Ticket) -> String {
 }
 
 fn needs(ticket: &Ticket) -> String {
-    let role = ticket
-        .role
-        .as_ref()
-        .map(|role| format!(" with the role {}", escape(role)))
-        .unwrap_or_default();
+    let role = match ticket.roles.as_slice() {
+        [] => String::new(),
+        roles => format!(" with the role {}", escape(&roles.join(" or "))),
+    };
     match ticket.gate {
         Gate::Confirm => format!("the user's own confirmation{role}"),
+        Gate::Approve if ticket.approvals > 1 => format!(
+            "approvals of {} others{role}; {} so far",
+            ticket.approvals,
+            ticket.approved_by()
+        ),
         Gate::Approve => format!("somebody else's approval{role}"),
     }
 }
@@ -193,7 +198,16 @@ fn permits(ticket: &Ticket) -> String {
         TicketState::Unknown => {
             "nothing more: the call was sent and its outcome is unknown".to_owned()
         }
-        TicketState::Denied | TicketState::Expired | TicketState::Cancelled => "nothing".to_owned(),
+        TicketState::ResolvedDone => {
+            "nothing more: the call turned out to have been carried out".to_owned()
+        }
+        TicketState::ResolvedNotDone => {
+            "nothing: the call turned out not to have been carried out".to_owned()
+        }
+        TicketState::Denied
+        | TicketState::Revoked
+        | TicketState::Expired
+        | TicketState::Cancelled => "nothing".to_owned(),
     }
 }
 

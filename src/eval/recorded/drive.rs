@@ -30,7 +30,7 @@ use crate::proxy::{self, Body, ProxyService, Setup, Upstream, UpstreamError, ful
 use crate::settings::Principals;
 use crate::source::{Problem, Problems};
 use crate::store::Stores;
-use crate::store::tickets::{TicketStore, sqlite as tickets};
+use crate::store::tickets::{TicketLimits, TicketStore, sqlite as tickets};
 use crate::verdict::{Finding, LayerId, Mode, Reason, Ruling, Verdict};
 
 /// Nobody approves anything, so nothing is ever replayed.
@@ -125,6 +125,7 @@ impl Driver {
             issuer: "config".into(),
             subject: "user".into(),
             agent: "agent".into(),
+            actors: Vec::new(),
             scopes: std::collections::BTreeSet::new(),
         };
         let setup = Setup {
@@ -241,7 +242,11 @@ fn sent(
 }
 
 fn ticket_store() -> Result<Arc<dyn TicketStore>, Problems> {
-    let store = tickets::open(Path::new(":memory:"), SystemClock::shared(), REPLAY_WINDOW);
+    let store = tickets::open(
+        Path::new(":memory:"),
+        SystemClock::shared(),
+        TicketLimits::replaying(REPLAY_WINDOW),
+    );
     store.map_err(|error| Problem::new(error.to_string()).into())
 }
 

@@ -21,7 +21,7 @@ use crate::eval::suite::Suite;
 use crate::item::RouteKind;
 use crate::names::{RouteName, TicketId};
 use crate::proxy::{Body, ProxyService, full};
-use crate::store::tickets::{Answer as Decision, Decider, TicketStore};
+use crate::store::tickets::{Answer as Decision, Decider, TicketStore, Verdict as Vote};
 use crate::verdict::Verdict;
 
 /// How often a held call is repeated after its approval.
@@ -314,7 +314,7 @@ impl Agent<'_> {
         }
         let answer = Decision {
             ticket,
-            approve: true,
+            verdict: Vote::Approve,
             by: Decider::Local("eval".to_owned()),
             digest_prefix: None,
             comment: None,

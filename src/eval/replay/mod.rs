@@ -37,7 +37,7 @@ use crate::settings::{
 use crate::source::{Problem, Problems};
 use crate::store::Stores;
 use crate::store::sql::{SqlError, sqlite};
-use crate::store::tickets::{TicketStore, sqlite as tickets};
+use crate::store::tickets::{TicketLimits, TicketStore, sqlite as tickets};
 use crate::verdict::{LayerId, Mode};
 
 /// The route of the recorded model; the dot keeps it apart from every name that a policy can have.
@@ -346,7 +346,11 @@ fn ticket_store(arm: &Arm) -> Result<Option<Arc<dyn TicketStore>>, String> {
     if arm.modes.of(LayerId::Tickets) != Mode::Enforce {
         return Ok(None);
     }
-    let store = tickets::open(Path::new(":memory:"), SystemClock::shared(), REPLAY_WINDOW);
+    let store = tickets::open(
+        Path::new(":memory:"),
+        SystemClock::shared(),
+        TicketLimits::replaying(REPLAY_WINDOW),
+    );
     store.map(Some).map_err(|error| error.to_string())
 }
 
@@ -356,8 +360,8 @@ async fn receipts(tickets: Option<&Arc<dyn TicketStore>>) -> Result<serde_json::
         return Ok(serde_json::Value::Array(Vec::new()));
     };
     let all = crate::store::tickets::Filter {
-        state: None,
         limit: 10_000,
+        ..Default::default()
     };
     let listed = store.list(all).await.map_err(|error| error.to_string())?;
     serde_json::to_value(listed).map_err(|error| error.to_string())

@@ -269,6 +269,7 @@ fn principal(field: &Field<'_>) -> Option<(Arc<Principal>, Option<Bearer>)> {
         issuer: issuer?.into(),
         subject: subject?.into(),
         agent: agent?.into(),
+        actors: Vec::new(),
         scopes: scopes?,
     });
     Some((principal, bearer?))

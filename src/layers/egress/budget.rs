@@ -39,7 +39,7 @@ impl Budgets {
     }
 
     /// Objects where the call does not fit any more.
-    pub(super) fn ask(
+    pub(super) async fn ask(
         &self,
         ready: &Ready,
         call: &ToolCall,
@@ -47,7 +47,7 @@ impl Budgets {
         objections: &mut Objections,
     ) -> Result<(), Undecided> {
         let entries = entries(ready, call, names, context)?;
-        match self.ledger.check(&entries, self.clock.now()) {
+        match self.ledger.check(entries, self.clock.now()).await {
             Ok(()) => Ok(()),
             Err(Uncharged::Exceeded(_)) => {
                 let detail =

@@ -142,7 +142,9 @@ impl Egress {
             }
             ready.ask(unlisted, context, &mut objections).await?;
             let about = (names, context);
-            self.budgets.ask(ready, call, about, &mut objections)?;
+            self.budgets
+                .ask(ready, call, about, &mut objections)
+                .await?;
         }
         if !objections.is_denied() {
             self.secrets.call(call, context, &mut objections);

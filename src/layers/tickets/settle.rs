@@ -16,7 +16,10 @@ use crate::policy::{Gate, Policy, PolicyHash};
 use crate::source::{Problem, Problems};
 use crate::store::Stores;
 use crate::store::tickets::digest::{BoundCall, bind};
-use crate::store::tickets::{Presented, Standing, Terms, Ticket, TicketState, TicketStore};
+use crate::store::tickets::{
+    Bound, Claiming, Presented, Standing, Terms, Ticket, TicketError, TicketLimits, TicketState,
+    TicketStore,
+};
 use crate::verdict::{Finding, Hold, LayerId, Reason, Undecided};
 
 /// How long a held call waits for the store, other calls before it included.
@@ -99,12 +102,18 @@ impl Settler for Settle {
                 }
             };
             let presented = self.presented(call, context, bound, &hold.finding);
-            // A claim that comes too late is given back by the store: nobody took it over.
-            let standing = timeout(STORE_TIMEOUT, self.store.present(presented))
-                .await
-                .map_err(|_| undecided(format!("no answer within {STORE_TIMEOUT:?}")))?
-                .map_err(|error| undecided(error.to_string()))?;
-            Ok(settlement(standing, hold.finding))
+            let standing = in_time(self.store.present(presented.clone())).await?;
+            let standing = match standing {
+                Standing::Approved(ticket) => {
+                    // A claim that comes too late is given back by the store: nobody took it over.
+                    match in_time(self.store.claim(presented, ticket.id)).await? {
+                        Claiming::Claimed(claim) => return Ok(Settlement::Redeem(claim)),
+                        Claiming::Lost(standing) => standing,
+                    }
+                }
+                standing => standing,
+            };
+            Ok(settlement(standing, hold.finding, self.store.limits()))
         })
     }
 
@@ -151,21 +160,39 @@ impl Settle {
             upstream: exchange.upstream.clone(),
             tool: call.tool.clone(),
             again: call.again,
+            hint: None,
+            said: None,
+            bound: Bound::default(),
             terms: Terms {
                 policy: self.policy.clone(),
                 layer: finding.layer,
                 rule: finding.rule.clone(),
                 reason: finding.reason,
                 gate: rule.map_or(DEFAULT_GATE, |rule| rule.gate),
-                role: rule.and_then(|rule| rule.role.clone()),
+                roles: rule
+                    .and_then(|rule| rule.role.clone())
+                    .into_iter()
+                    .collect(),
+                approvals: 1,
+                fresh: false,
                 ttl: rule.map_or(DEFAULT_TTL, |rule| rule.ttl),
                 summary,
+                reconcile: None,
+                mandate: None,
+                idempotent: None,
             },
         }
     }
 }
 
-fn settlement(standing: Standing, finding: Finding) -> Settlement {
+async fn in_time<T>(asked: impl Future<Output = Result<T, TicketError>>) -> Result<T, Undecided> {
+    timeout(STORE_TIMEOUT, asked)
+        .await
+        .map_err(|_| undecided(format!("no answer within {STORE_TIMEOUT:?}")))?
+        .map_err(|error| undecided(error.to_string()))
+}
+
+fn settlement(standing: Standing, finding: Finding, limits: &TicketLimits) -> Settlement {
     let deny = |reason, ticket: TicketId| {
         let finding = said(finding.clone(), reason, format!("ticket {ticket}"));
         Settlement::Refuse(Hold {
@@ -174,15 +201,22 @@ fn settlement(standing: Standing, finding: Finding) -> Settlement {
         })
     };
     match standing {
-        Standing::Claimed(claim) => Settlement::Redeem(claim),
         Standing::Done(receipt) => Settlement::Replay(receipt),
         Standing::Waiting { ticket, new } => Settlement::Hold(waiting(&ticket, new, finding)),
+        // Approved between the two looks: the next repeat takes it.
+        Standing::Approved(ticket) => deny(Reason::InProgress, ticket.id),
         Standing::Redeeming(ticket) => deny(Reason::InProgress, ticket),
         Standing::Unknown(ticket) => deny(Reason::OutcomeUnknown, ticket),
-        Standing::Denied(ticket) => deny(Reason::ApprovalDenied, ticket),
+        Standing::ResolvedDone(ticket) => deny(Reason::InProgress, ticket),
+        Standing::Denied { ticket, comment } => match deny(Reason::ApprovalDenied, ticket) {
+            Settlement::Refuse(hold) => Settlement::Refuse(Hold { comment, ..hold }),
+            other => other,
+        },
+        Standing::StateChanged(ticket) => deny(Reason::StateChanged, ticket),
+        Standing::Mismatch(ticket) => deny(Reason::TicketMismatch, ticket),
         Standing::Expired(ticket) => deny(Reason::ApprovalExpired, ticket),
         Standing::Capped(cap) => {
-            Settlement::Deny(said(finding, Reason::ApprovalLimit, cap.detail()))
+            Settlement::Deny(said(finding, Reason::ApprovalLimit, cap.detail(limits)))
         }
     }
 }

@@ -50,6 +50,7 @@ fn principal(fields: &mut Fields<'_>) -> Option<Arc<Principal>> {
         issuer: ISSUER.into(),
         subject: subject?.into(),
         agent: agent?.into(),
+        actors: Vec::new(),
         scopes: scopes?,
     }))
 }

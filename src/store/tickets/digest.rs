@@ -204,6 +204,7 @@ mod tests {
                 issuer: "config".into(),
                 subject: "ann".into(),
                 agent: "bot".into(),
+                actors: Vec::new(),
                 scopes: std::collections::BTreeSet::new(),
             }),
             grant: None,

@@ -1,35 +1,32 @@
 //! Tickets: requested, approved, redeemed once, and the receipt that repeats give back.
 //!
-//! A store owns the states of tickets and their transitions, each one transaction. What needs a ticket and what the agent is
+//! A store owns the states of tickets and their transitions, each one transaction; what leads where is said once, in [`rules`]
+//! and [`answer`], for every store. What needs a ticket and what the agent is
 //! told belong to `layers::tickets`; who a person is belongs to the approver listener and the command line.
 
 mod answer;
+pub mod audit;
 pub mod digest;
+mod limits;
 mod model;
+pub mod rules;
 pub mod sqlite;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-pub use answer::{Answer, AnswerError, Decider};
+pub use answer::{Answer, AnswerError, Counted, Resolution, Resolver};
 use futures_util::future::BoxFuture;
+pub use limits::TicketLimits;
 pub use model::{
-    Answered, Cap, Completed, Earlier, Presented, Standing, Terms, Ticket, TicketState,
+    Bound, Cap, Cause, Channel, Claiming, Completed, Decider, Earlier, Grants, Issued, Mandate,
+    MandateFilter, MandateOffer, Mandated, NewMandate, Origin, Person, Presented, Resolved,
+    Resource, Spend, Standing, Terms, Ticket, TicketState, Verdict, Vote, Voter,
 };
+use uuid::Uuid;
 
-use crate::names::TicketId;
-
-/// A denied call is refused for this long without asking again.
-pub const DENIED_FOR: Duration = Duration::from_mins(10);
-
-/// Requests of one session that may wait for an answer at once.
-pub const PENDING_PER_SESSION: u32 = 5;
-
-/// Requests that one user may make in [`REQUEST_WINDOW`].
-pub const REQUESTS_PER_USER: u32 = 20;
-
-/// See [`REQUESTS_PER_USER`].
-pub const REQUEST_WINDOW: Duration = Duration::from_hours(1);
+use self::audit::{AuditRow, Note};
+use crate::names::{MandateId, TicketId};
 
 /// Largest receipt body, in bytes, that is kept whole. Of a larger one the first [`RECEIPT_HEAD`] bytes, the length and the
 /// SHA-256 are kept.
@@ -37,6 +34,19 @@ pub const RECEIPT_BODY: usize = 256 << 10;
 
 /// See [`RECEIPT_BODY`].
 pub const RECEIPT_HEAD: usize = 4 << 10;
+
+/// How often a store that others write to is looked at by those who wait for a change.
+pub const POLL: Duration = Duration::from_millis(250);
+
+/// A new id, sortable by time.
+pub fn new_ticket_id() -> TicketId {
+    TicketId::new(format!("tkt_{}", Uuid::now_v7().simple()))
+}
+
+/// A new id, sortable by time.
+pub fn new_mandate_id() -> MandateId {
+    MandateId::new(format!("mdt_{}", Uuid::now_v7().simple()))
+}
 
 /// Why a store cannot be opened or did not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +77,16 @@ pub enum TicketError {
         /// Schema version of this build.
         known: i64,
     },
+    /// The file was written by an older version, and only the process that serves it brings it up to date.
+    #[error(
+        "{path} has an older ticket schema ({found}); start `holdpoint serve` with it once, which brings it up to date"
+    )]
+    Older {
+        /// Its path.
+        path: String,
+        /// Schema version of the file.
+        found: i64,
+    },
     /// Another process serves it: two would take each other's calls for lost.
     #[error(
         "the ticket store {path} is served by another process; stop that one first or give each its own store"
@@ -89,49 +109,126 @@ pub enum TicketError {
     },
 }
 
-/// Which tickets to list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Which tickets to list, newest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
-    /// Only these; `None`: all.
-    pub state: Option<TicketState>,
+    /// Only these states; empty: every.
+    pub states: Vec<TicketState>,
+    /// Only these tenants'; `None`: every.
+    pub tenants: Option<Vec<String>>,
+    /// Only this issuer's users.
+    pub issuer: Option<String>,
+    /// Only this user's.
+    pub subject: Option<String>,
+    /// Only for this tool.
+    pub tool: Option<String>,
+    /// Only at this upstream.
+    pub upstream: Option<String>,
+    /// Only those asked for before the one with this [`Ticket::seq`]: the next page.
+    pub before: Option<u64>,
     /// At most so many.
     pub limit: u32,
 }
 
+impl Default for Filter {
+    fn default() -> Self {
+        Self {
+            states: Vec::new(),
+            tenants: None,
+            issuer: None,
+            subject: None,
+            tool: None,
+            upstream: None,
+            before: None,
+            limit: 100,
+        }
+    }
+}
+
+impl Filter {
+    /// Tickets in one state.
+    pub fn state(state: TicketState) -> Self {
+        Self {
+            states: vec![state],
+            ..Self::default()
+        }
+    }
+}
+
+/// What a store says.
+pub type Answering<'a, T, E = TicketError> = BoxFuture<'a, Result<T, E>>;
+
 /// Where tickets live. Every call is one transaction; an error means that nothing changed.
 pub trait TicketStore: Send + Sync {
-    /// Looks the call up and does what its newest ticket says: claims it where it is approved, gives its receipt back where
-    /// it is done, asks for a new one where there is none. A claim is durable before this returns.
-    fn present(&self, call: Presented) -> BoxFuture<'_, Result<Standing, TicketError>>;
+    /// Looks the call up and says where it stands; makes a request where there is none. Claims nothing.
+    fn present(&self, call: Presented) -> Answering<'_, Standing>;
 
-    /// Approves or denies.
-    fn answer(&self, answer: Answer) -> BoxFuture<'_, Result<Ticket, AnswerError>>;
+    /// Claims the ticket for this one call; the claim is durable before this returns. A claim whose caller has gone is given
+    /// back.
+    fn claim(&self, call: Presented, ticket: TicketId) -> Answering<'_, Claiming>;
+
+    /// Cancels a request or an approval; `false`: it is neither, and nothing changed.
+    fn void(&self, ticket: TicketId, cause: Cause) -> Answering<'_, bool>;
+
+    /// One person's answer.
+    fn answer(&self, answer: Answer) -> Answering<'_, Ticket, AnswerError>;
+
+    /// Says what became of a call whose outcome was unknown.
+    fn resolve(&self, resolution: Resolution) -> Answering<'_, Ticket, AnswerError>;
 
     /// One ticket; `None`: there is none of that id.
-    fn get(&self, ticket: TicketId) -> BoxFuture<'_, Result<Option<Ticket>, TicketError>>;
+    fn get(&self, ticket: TicketId) -> Answering<'_, Option<Ticket>>;
 
-    /// Temporary.
+    /// Tickets, newest first; [`Ticket::earlier`] is left out.
+    fn list(&self, filter: Filter) -> Answering<'_, Vec<Ticket>>;
+
+    /// Tickets of unknown outcome, oldest first.
+    fn unknown(&self, limit: u32) -> Answering<'_, Vec<Ticket>>;
+
+    /// How many tickets are in each state; every state is named.
+    fn counts(&self) -> Answering<'_, BTreeMap<TicketState, u64>>;
+
+    /// Waits until the ticket is no longer as it was `seen`, for at most `within`; where it stands then. Another process's
+    /// change is seen as well, within [`POLL`].
     fn changed(
         &self,
         ticket: TicketId,
         seen: TicketState,
         within: Duration,
-    ) -> BoxFuture<'_, Result<TicketState, TicketError>> {
-        Box::pin(async move {
-            let until = tokio::time::Instant::now() + within;
-            loop {
-                let state = self.get(ticket.clone()).await?.map_or(seen, |t| t.state);
-                if state != seen || tokio::time::Instant::now() >= until {
-                    return Ok(state);
-                }
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        })
-    }
+    ) -> Answering<'_, TicketState>;
 
-    /// Tickets, newest first.
-    fn list(&self, filter: Filter) -> BoxFuture<'_, Result<Vec<Ticket>, TicketError>>;
+    /// Gives a mandate on a request.
+    fn grant(&self, mandate: NewMandate) -> Answering<'_, Mandate, AnswerError>;
 
-    /// How many tickets are in each state; every state is named.
-    fn counts(&self) -> BoxFuture<'_, Result<BTreeMap<TicketState, u64>, TicketError>>;
+    /// Mandates, newest first.
+    fn mandates(&self, filter: MandateFilter) -> Answering<'_, Vec<Mandate>>;
+
+    /// Ends a mandate early; `None`: there is none of that id that this person may see.
+    fn end_mandate(&self, mandate: MandateId, by: Decider) -> Answering<'_, Option<Mandate>>;
+
+    /// Claims a call under a mandate that covers it, where the rule offers mandates. What it spends is reserved with the claim,
+    /// and free again when provably nothing was sent or the upstream refused.
+    fn claim_under(&self, call: Presented, spend: Option<Spend>) -> Answering<'_, Mandated>;
+
+    /// Takes a verified ticket that an orchestrator signed: the call is approved, or has a mandate. `false`: the ticket was taken
+    /// before, has run out, or does not count here; nothing changed.
+    fn admit(&self, call: Presented, issued: Issued) -> Answering<'_, bool>;
+
+    /// Writes an audit row that belongs to no transition.
+    fn note(&self, note: Note) -> Answering<'_, ()>;
+
+    /// Audit rows after number `after`, in order.
+    fn audit(&self, after: u64, limit: u32) -> Answering<'_, Vec<AuditRow>>;
+
+    /// How far a follower of the audit has come; 0 at first.
+    fn cursor(&self, name: String) -> Answering<'_, u64>;
+
+    /// Moves a follower on; `false`: it is no longer at `from`, and nothing changed.
+    fn advance(&self, name: String, from: u64, to: u64) -> Answering<'_, bool>;
+
+    /// Removes tickets and receipts that are older than the [`TicketLimits`] keep them; how many tickets. Audit rows stay.
+    fn prune(&self) -> Answering<'_, u64>;
+
+    /// How much the store takes and how long it remembers.
+    fn limits(&self) -> &TicketLimits;
 }

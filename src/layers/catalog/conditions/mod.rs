@@ -114,7 +114,7 @@ impl Conditions {
                     let outside = !within(hours, self.clock.now());
                     outside.then(|| Fails::whole("outside the hours of `between`"))
                 }
-                Claim::Limit(limit) => self.limit(condition, limit, &document, session)?,
+                Claim::Limit(limit) => self.limit(condition, limit, &document, session).await?,
             };
             if let Some(fails) = fails {
                 object(objections, fails);
@@ -154,7 +154,7 @@ impl Conditions {
         Ok(())
     }
 
-    fn limit(
+    async fn limit(
         &self,
         condition: &Condition,
         limit: &Limit,
@@ -165,7 +165,7 @@ impl Conditions {
             Ok(entry) => entry,
             Err(fails) => return Ok(Some(fails)),
         };
-        match self.ledger.check(&[entry], self.clock.now()) {
+        match self.ledger.check(vec![entry], self.clock.now()).await {
             Ok(()) => Ok(None),
             Err(Uncharged::Exceeded(_)) => {
                 let at = limit.sum.as_ref().map(ToString::to_string);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
-use super::Shared;
-use super::steps::{Attempt, finish};
+use super::calls::{Attempt, finish};
+use super::writer::Writer;
 use crate::guard::{Claim, Outcome};
 use crate::names::TicketId;
 use crate::store::tickets::TicketError;
@@ -25,16 +25,16 @@ enum Stage {
 
 /// A claim on a row; see [`Claim`].
 pub(super) struct SqliteClaim {
-    shared: Arc<Shared>,
+    writer: Arc<Writer>,
     attempt: Attempt,
     arguments: Bytes,
     stage: Stage,
 }
 
 impl SqliteClaim {
-    pub(super) const fn new(shared: Arc<Shared>, attempt: Attempt, arguments: Bytes) -> Self {
+    pub(super) const fn new(writer: Arc<Writer>, attempt: Attempt, arguments: Bytes) -> Self {
         Self {
-            shared,
+            writer,
             attempt,
             arguments,
             stage: Stage::Kept,
@@ -60,8 +60,8 @@ impl Claim for SqliteClaim {
         Box::pin(async move {
             let attempt = self.attempt.clone();
             let stored = self
-                .shared
-                .run(move |db, _| finish(db, &attempt, &outcome))
+                .writer
+                .run(move |tx| finish(tx, &attempt, &outcome))
                 .await;
             // A failed write leaves the claim unfinished: its drop makes the ticket `unknown` as soon as the store is back.
             let under_way = stored.map_err(|error| undecided(&error))?;
@@ -92,6 +92,6 @@ impl Drop for SqliteClaim {
                 Outcome::Unknown
             }
         };
-        self.shared.abandon(self.attempt.clone(), outcome);
+        self.writer.abandon(self.attempt.clone(), outcome);
     }
 }

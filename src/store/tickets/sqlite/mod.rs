@@ -1,52 +1,57 @@
-//! Tickets in an SQLite file: one writer connection, each step one `BEGIN IMMEDIATE` transaction that is on disk before it
+//! Tickets in an SQLite file: one writer connection, each step in a `BEGIN IMMEDIATE` transaction that is on disk before it
 //! counts.
 
+mod answers;
+mod audit;
+mod calls;
 mod claim;
+mod keep;
+mod mandates;
+mod reads;
 mod rows;
 mod schema;
-mod steps;
+mod writer;
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
-use rusqlite::{Connection, TransactionBehavior};
-use uuid::Uuid;
+use rusqlite::Connection;
+use tokio::time::{Instant, timeout};
 
+use self::calls::Taken;
 use self::claim::SqliteClaim;
-use self::rows::At;
-use self::steps::{Attempt, Found};
+use self::mandates::Under;
+use self::writer::Writer;
+use super::audit::{AuditRow, Note};
 use super::{
-    Answer, AnswerError, Filter, Presented, Standing, Ticket, TicketError, TicketState, TicketStore,
+    Answer, AnswerError, Answering, Cause, Claiming, Decider, Filter, Issued, Mandate,
+    MandateFilter, Mandated, NewMandate, POLL, Presented, Resolution, Spend, Standing, Ticket,
+    TicketError, TicketLimits, TicketState, TicketStore,
 };
 use crate::clock::Clock;
-use crate::guard::Outcome;
-use crate::names::TicketId;
+use crate::names::{MandateId, TicketId};
+
+type Sql<T> = rusqlite::Result<T>;
 
 /// Opens a ticket store, made if missing; `:memory:` is a private one that ends with the value. Claims that another process
-/// left behind are not touched. `replay_window`: how long a receipt is given back.
+/// left behind are not touched.
 ///
 /// # Errors
 /// The file cannot be made or is something else.
 pub fn open(
     path: &Path,
     clock: Arc<dyn Clock>,
-    replay_window: Duration,
+    limits: TicketLimits,
 ) -> Result<Arc<dyn TicketStore>, TicketError> {
     let connection = if path == Path::new(":memory:") {
         schema::in_memory()?
     } else {
         schema::open(path, true)?
     };
-    Ok(Arc::new(Sqlite::new(
-        connection,
-        clock,
-        replay_window,
-        None,
-    )))
+    Ok(Arc::new(Sqlite::new(connection, clock, limits, None)))
 }
 
 /// As [`open`], and never makes a file: for the command line, where a mistyped path must not become a store.
@@ -56,15 +61,10 @@ pub fn open(
 pub fn open_existing(
     path: &Path,
     clock: Arc<dyn Clock>,
-    replay_window: Duration,
+    limits: TicketLimits,
 ) -> Result<Arc<dyn TicketStore>, TicketError> {
     let connection = schema::open(path, false)?;
-    Ok(Arc::new(Sqlite::new(
-        connection,
-        clock,
-        replay_window,
-        None,
-    )))
+    Ok(Arc::new(Sqlite::new(connection, clock, limits, None)))
 }
 
 /// As [`open`], for the one process that serves the store: what an earlier one was redeeming becomes `unknown`.
@@ -74,15 +74,15 @@ pub fn open_existing(
 pub fn open_serving(
     path: &Path,
     clock: Arc<dyn Clock>,
-    replay_window: Duration,
+    limits: TicketLimits,
 ) -> Result<Arc<dyn TicketStore>, TicketError> {
     if path == Path::new(":memory:") {
-        return open(path, clock, replay_window);
+        return open(path, clock, limits);
     }
     let lock = schema::serving_lock(path)?;
     let connection = schema::open(path, true)?;
-    let store = Sqlite::new(connection, clock, replay_window, Some(lock));
-    let lost = store.shared.recover()?;
+    let store = Sqlite::new(connection, clock, limits, Some(lock));
+    let lost = store.0.recover()?;
     if lost > 0 {
         tracing::error!(
             tickets = lost,
@@ -93,135 +93,17 @@ pub fn open_serving(
 }
 
 /// The store.
-struct Sqlite {
-    shared: Arc<Shared>,
-    replay_window: Duration,
-}
-
-/// What claims need of the store.
-struct Shared {
-    connection: Arc<tokio::sync::Mutex<Connection>>,
-    clock: Arc<dyn Clock>,
-    boot: String,
-    /// Claims that were dropped: written before anything else is done.
-    abandoned: Mutex<Vec<(Attempt, Outcome)>>,
-    /// Held as long as the store is served, its last claim included.
-    _serving: Option<File>,
-}
+struct Sqlite(Arc<Writer>);
 
 impl Sqlite {
     fn new(
         connection: Connection,
         clock: Arc<dyn Clock>,
-        replay_window: Duration,
+        limits: TicketLimits,
         serving: Option<File>,
     ) -> Self {
-        let shared = Shared {
-            connection: Arc::new(tokio::sync::Mutex::new(connection)),
-            clock,
-            boot: Uuid::now_v7().simple().to_string(),
-            abandoned: Mutex::default(),
-            _serving: serving,
-        };
-        Self {
-            shared: Arc::new(shared),
-            replay_window,
-        }
+        Self(Arc::new(Writer::new(connection, clock, limits, serving)))
     }
-}
-
-impl Shared {
-    /// Runs one transaction off the async threads. A future that is dropped meanwhile does not undo it.
-    async fn run<T, F>(self: &Arc<Self>, work: F) -> Result<T, TicketError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&Connection, At) -> rusqlite::Result<T> + Send + 'static,
-    {
-        self.run_then(work, |_, done| done).await
-    }
-
-    /// As [`Self::run`]; `then` gets the result as soon as it is on disk, even if nobody waits for it any more.
-    async fn run_then<T, U, F>(
-        self: &Arc<Self>,
-        work: F,
-        then: impl FnOnce(Arc<Self>, T) -> U + Send + 'static,
-    ) -> Result<U, TicketError>
-    where
-        T: Send + 'static,
-        U: Send + 'static,
-        F: FnOnce(&Connection, At) -> rusqlite::Result<T> + Send + 'static,
-    {
-        let mut connection = Arc::clone(&self.connection).lock_owned().await;
-        let shared = Arc::clone(self);
-        let done = tokio::task::spawn_blocking(move || {
-            let result = shared.transact(&mut connection, work);
-            drop(connection);
-            result.map(|done| then(shared, done))
-        });
-        done.await
-            .map_err(|_| unavailable("its thread ended early"))?
-    }
-
-    fn transact<T>(
-        &self,
-        connection: &mut Connection,
-        work: impl FnOnce(&Connection, At) -> rusqlite::Result<T>,
-    ) -> Result<T, TicketError> {
-        let abandoned = self.abandoned().clone();
-        let now = At::new(self.clock.now());
-        let done = transaction(connection, |db| {
-            for (attempt, outcome) in &abandoned {
-                steps::finish(db, attempt, outcome)?;
-            }
-            steps::sweep(db, now)?;
-            work(db, now)
-        })?;
-        self.abandoned()
-            .retain(|(attempt, _)| !abandoned.iter().any(|(written, _)| written == attempt));
-        Ok(done)
-    }
-
-    /// Before the store is shared: no other thread can hold the connection.
-    fn recover(&self) -> Result<usize, TicketError> {
-        let mut connection = self
-            .connection
-            .try_lock()
-            .map_err(|_| unavailable("its connection is in use"))?;
-        transaction(&mut connection, |db| steps::recover(db, &self.boot))
-    }
-
-    /// Notes how a claim ended that nobody finished, and writes it as soon as the store is free.
-    fn abandon(self: &Arc<Self>, attempt: Attempt, outcome: Outcome) {
-        self.abandoned().push((attempt, outcome));
-        // Without a runtime the next transaction writes it, or the next start.
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            let shared = Arc::clone(self);
-            runtime.spawn(async move {
-                if let Err(error) = shared.run(|_, _| Ok(())).await {
-                    tracing::error!(%error, "a lost claim is not written yet");
-                }
-            });
-        }
-    }
-
-    fn abandoned(&self) -> std::sync::MutexGuard<'_, Vec<(Attempt, Outcome)>> {
-        self.abandoned
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn transaction<T>(
-    connection: &mut Connection,
-    work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
-) -> Result<T, TicketError> {
-    let run = || {
-        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let done = work(&transaction)?;
-        transaction.commit()?;
-        Ok(done)
-    };
-    run().map_err(|error: rusqlite::Error| unavailable(&error.to_string()))
 }
 
 fn unavailable(cause: &str) -> TicketError {
@@ -230,48 +112,161 @@ fn unavailable(cause: &str) -> TicketError {
     }
 }
 
+/// A claim as its caller gets it.
+enum Bound {
+    Claimed(SqliteClaim),
+    Lost(Standing),
+}
+
+impl Bound {
+    /// Made where the transaction ends, so that a claim whose caller has gone is given back.
+    fn new(writer: Arc<Writer>, taken: Taken) -> Self {
+        match taken {
+            Taken::Claimed(attempt, arguments) => {
+                Self::Claimed(SqliteClaim::new(writer, attempt, arguments))
+            }
+            Taken::Lost(standing) => Self::Lost(standing),
+        }
+    }
+}
+
 impl TicketStore for Sqlite {
-    fn present(&self, call: Presented) -> BoxFuture<'_, Result<Standing, TicketError>> {
-        let window = self.replay_window;
-        let boot = self.shared.boot.clone();
+    fn present(&self, call: Presented) -> Answering<'_, Standing> {
+        Box::pin(self.0.run(move |tx| calls::present(tx, &call)))
+    }
+
+    fn claim(&self, call: Presented, ticket: TicketId) -> Answering<'_, Claiming> {
         Box::pin(async move {
-            let found = self
-                .shared
+            let writer = Arc::clone(&self.0);
+            let bound = self
+                .0
                 .run_then(
-                    move |db, now| steps::present(db, &call, now, window, &boot),
-                    // Made here, so that a claim whose caller has gone is given back.
-                    |shared, found| match found {
-                        Found::Claimed(attempt, arguments) => {
-                            Ok(SqliteClaim::new(shared, attempt, arguments))
-                        }
-                        Found::Said(standing) => Err(standing),
-                    },
+                    move |tx| calls::claim(tx, &call, &ticket),
+                    |taken| Bound::new(writer, taken),
                 )
                 .await?;
-            Ok(found.map_or_else(
-                |standing| standing,
-                |claim| Standing::Claimed(claim.hand_over()),
-            ))
+            Ok(match bound {
+                Bound::Claimed(claim) => Claiming::Claimed(claim.hand_over()),
+                Bound::Lost(standing) => Claiming::Lost(standing),
+            })
         })
     }
 
-    fn answer(&self, answer: Answer) -> BoxFuture<'_, Result<Ticket, AnswerError>> {
+    fn void(&self, ticket: TicketId, cause: Cause) -> Answering<'_, bool> {
+        Box::pin(self.0.run(move |tx| calls::void(tx, &ticket, cause)))
+    }
+
+    fn answer(&self, answer: Answer) -> Answering<'_, Ticket, AnswerError> {
+        Box::pin(async move { self.0.run(move |tx| answers::answer(tx, &answer)).await? })
+    }
+
+    fn resolve(&self, resolution: Resolution) -> Answering<'_, Ticket, AnswerError> {
         Box::pin(async move {
-            self.shared
-                .run(move |db, now| steps::answer(db, &answer, now))
+            self.0
+                .run(move |tx| answers::resolve(tx, &resolution))
                 .await?
         })
     }
 
-    fn get(&self, ticket: TicketId) -> BoxFuture<'_, Result<Option<Ticket>, TicketError>> {
-        Box::pin(self.shared.run(move |db, _| steps::find(db, &ticket)))
+    fn get(&self, ticket: TicketId) -> Answering<'_, Option<Ticket>> {
+        Box::pin(self.0.run(move |tx| reads::whole(tx, &ticket)))
     }
 
-    fn list(&self, filter: Filter) -> BoxFuture<'_, Result<Vec<Ticket>, TicketError>> {
-        Box::pin(self.shared.run(move |db, _| steps::list(db, filter)))
+    fn list(&self, filter: Filter) -> Answering<'_, Vec<Ticket>> {
+        Box::pin(self.0.run(move |tx| reads::list(tx, &filter)))
     }
 
-    fn counts(&self) -> BoxFuture<'_, Result<BTreeMap<TicketState, u64>, TicketError>> {
-        Box::pin(self.shared.run(|db, _| steps::counts(db)))
+    fn unknown(&self, limit: u32) -> Answering<'_, Vec<Ticket>> {
+        Box::pin(self.0.run(move |tx| reads::unknown(tx, limit)))
+    }
+
+    fn counts(&self) -> Answering<'_, BTreeMap<TicketState, u64>> {
+        Box::pin(self.0.run(reads::counts))
+    }
+
+    fn changed(
+        &self,
+        ticket: TicketId,
+        seen: TicketState,
+        within: Duration,
+    ) -> Answering<'_, TicketState> {
+        Box::pin(async move {
+            let until = Instant::now() + within;
+            let mut told = self.0.watch(&ticket);
+            loop {
+                let id = ticket.clone();
+                let state = self.0.run(move |tx| reads::state(tx, &id)).await?;
+                let Some(state) = state else {
+                    return Err(unavailable("the ticket is no longer kept"));
+                };
+                let left = until.saturating_duration_since(Instant::now());
+                if state != seen || left.is_zero() {
+                    return Ok(state);
+                }
+                // Another process tells nobody: it is looked for.
+                let _ = timeout(left.min(POLL), told.changed()).await;
+            }
+        })
+    }
+
+    fn grant(&self, mandate: NewMandate) -> Answering<'_, Mandate, AnswerError> {
+        Box::pin(async move { self.0.run(move |tx| mandates::grant(tx, &mandate)).await? })
+    }
+
+    fn mandates(&self, filter: MandateFilter) -> Answering<'_, Vec<Mandate>> {
+        Box::pin(self.0.run(move |tx| mandates::list(tx, &filter)))
+    }
+
+    fn end_mandate(&self, mandate: MandateId, by: Decider) -> Answering<'_, Option<Mandate>> {
+        Box::pin(self.0.run(move |tx| mandates::end(tx, &mandate, &by)))
+    }
+
+    fn claim_under(&self, call: Presented, spend: Option<Spend>) -> Answering<'_, Mandated> {
+        Box::pin(async move {
+            let writer = Arc::clone(&self.0);
+            let work = move |tx: &writer::Tx<'_>| mandates::claim_under(tx, &call, spend.as_ref());
+            let bound = self
+                .0
+                .run_then(work, |under| match under {
+                    Under::None => Err(Mandated::NoMandate),
+                    Under::Exceeded(mandate) => Err(Mandated::Exceeded(mandate)),
+                    Under::Said(standing) => Err(Mandated::Said(standing)),
+                    Under::Claimed(taken) => Ok(Bound::new(writer, taken)),
+                })
+                .await?;
+            Ok(match bound {
+                Err(said) => said,
+                Ok(Bound::Claimed(claim)) => Mandated::Claimed(claim.hand_over()),
+                Ok(Bound::Lost(standing)) => Mandated::Said(standing),
+            })
+        })
+    }
+
+    fn admit(&self, call: Presented, issued: Issued) -> Answering<'_, bool> {
+        Box::pin(self.0.run(move |tx| mandates::admit(tx, &call, &issued)))
+    }
+
+    fn note(&self, note: Note) -> Answering<'_, ()> {
+        Box::pin(self.0.run(move |tx| tx.note(note)))
+    }
+
+    fn audit(&self, after: u64, limit: u32) -> Answering<'_, Vec<AuditRow>> {
+        Box::pin(self.0.run(move |tx| audit::rows(tx, after, limit)))
+    }
+
+    fn cursor(&self, name: String) -> Answering<'_, u64> {
+        Box::pin(self.0.run(move |tx| audit::cursor(tx, &name)))
+    }
+
+    fn advance(&self, name: String, from: u64, to: u64) -> Answering<'_, bool> {
+        Box::pin(self.0.run(move |tx| audit::advance(tx, &name, from, to)))
+    }
+
+    fn prune(&self) -> Answering<'_, u64> {
+        Box::pin(self.0.run(keep::prune))
+    }
+
+    fn limits(&self) -> &TicketLimits {
+        &self.0.limits
     }
 }

@@ -12,62 +12,23 @@ use crate::store::tickets::TicketError;
 /// `PRAGMA application_id` of a ticket store: `hptk`.
 const APPLICATION_ID: i64 = 0x6870_746b;
 
-/// `PRAGMA user_version`.
-const SCHEMA: i64 = 1;
+/// What makes each version of the schema from the one before it. A file of any earlier version is brought up to date when it is
+/// opened; `PRAGMA user_version` says which it has.
+const MIGRATIONS: [&str; 2] = [include_str!("0001.sql"), include_str!("0002.sql")];
+
+/// The newest version.
+const SCHEMA: i64 = 2;
+
+const _: () = assert!(MIGRATIONS.len() == 2);
 
 /// How long a transaction waits for another process's.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Times are microseconds since 1970, UTC. `unknown` holds its place in `ticket_open`: a call that may have been carried out
-/// is not asked for again.
-const TABLES: &str = "
-CREATE TABLE ticket (
-    seq            INTEGER PRIMARY KEY AUTOINCREMENT,
-    id             TEXT    NOT NULL UNIQUE,
-    state          TEXT    NOT NULL,
-    digest         TEXT    NOT NULL,
-    tenant         TEXT    NOT NULL,
-    issuer         TEXT    NOT NULL,
-    subject        TEXT    NOT NULL,
-    agent          TEXT    NOT NULL,
-    session        TEXT,
-    route          TEXT    NOT NULL,
-    upstream       TEXT    NOT NULL,
-    tool           TEXT    NOT NULL,
-    arguments      TEXT    NOT NULL,
-    policy         TEXT    NOT NULL,
-    layer          TEXT    NOT NULL,
-    rule           TEXT    NOT NULL,
-    reason         TEXT    NOT NULL,
-    gate           TEXT    NOT NULL,
-    role           TEXT,
-    summary        TEXT    NOT NULL,
-    created_at     INTEGER NOT NULL,
-    expires_at     INTEGER NOT NULL,
-    expiry_told    INTEGER NOT NULL DEFAULT 0,
-    answered_by    TEXT,
-    answered_at    INTEGER,
-    comment        TEXT,
-    attempt        INTEGER NOT NULL DEFAULT 0,
-    boot           TEXT,
-    completed_at   INTEGER,
-    receipt_status INTEGER,
-    receipt_type   TEXT,
-    receipt_body   BLOB,
-    receipt_length INTEGER,
-    receipt_sha256 TEXT
-) STRICT;
-CREATE UNIQUE INDEX ticket_open ON ticket(digest) WHERE state IN ('requested', 'approved', 'redeeming', 'unknown');
-CREATE INDEX ticket_call ON ticket(digest, seq);
-CREATE INDEX ticket_state ON ticket(state, expires_at);
-CREATE INDEX ticket_user ON ticket(tenant, issuer, subject, created_at);
-";
 
 /// A new, private database.
 pub(super) fn in_memory() -> Result<Connection, TicketError> {
     let path = Path::new(":memory:");
     let mut connection = Connection::open_in_memory().map_err(|e| failed(path, &e))?;
-    create(&mut connection).map_err(|e| failed(path, &e))?;
+    migrate(&mut connection).map_err(|e| failed(path, &e))?;
     Ok(connection)
 }
 
@@ -84,7 +45,11 @@ pub(super) fn open(path: &Path, make: bool) -> Result<Connection, TicketError> {
         .busy_timeout(BUSY_TIMEOUT)
         .map_err(|e| failed(path, &e))?;
     match identify(&connection).map_err(|e| failed(path, &e))? {
-        Kind::Tickets => {}
+        Kind::Tickets(found) if !make && found < SCHEMA => {
+            let path = path.display().to_string();
+            return Err(TicketError::Older { path, found });
+        }
+        Kind::Tickets(_) => {}
         Kind::Empty if make => {}
         Kind::Newer(found) => {
             return Err(TicketError::Newer {
@@ -96,7 +61,7 @@ pub(super) fn open(path: &Path, make: bool) -> Result<Connection, TicketError> {
         Kind::Empty | Kind::Other => return Err(foreign(path)),
     }
     durable(path, &connection)?;
-    create(&mut connection).map_err(|e| failed(path, &e))?;
+    migrate(&mut connection).map_err(|e| failed(path, &e))?;
     Ok(connection)
 }
 
@@ -118,7 +83,8 @@ fn durable(path: &Path, connection: &Connection) -> Result<(), TicketError> {
 }
 
 enum Kind {
-    Tickets,
+    /// With this version of the schema.
+    Tickets(i64),
     Newer(i64),
     Empty,
     Other,
@@ -134,17 +100,26 @@ fn identify(connection: &Connection) -> rusqlite::Result<Kind> {
         connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     Ok(match (application, version, tables) {
         (APPLICATION_ID, version, _) if version > SCHEMA => Kind::Newer(version),
-        (APPLICATION_ID, SCHEMA, _) => Kind::Tickets,
+        (APPLICATION_ID, version, _) if version > 0 => Kind::Tickets(version),
         (0, 0, 0) => Kind::Empty,
         _ => Kind::Other,
     })
 }
 
-/// Makes the tables where there are none. Of two processes that start at once one makes them.
-fn create(connection: &mut Connection) -> rusqlite::Result<()> {
+/// Brings the tables up to date. Of two processes that start at once one does it.
+fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
+    // Columns are dropped and tables filled from others: nothing refers to them meanwhile.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    if matches!(identify(&transaction)?, Kind::Empty) {
-        transaction.execute_batch(TABLES)?;
+    let version = match identify(&transaction)? {
+        Kind::Tickets(version) => version,
+        Kind::Empty => 0,
+        Kind::Newer(_) | Kind::Other => return Ok(()),
+    };
+    let applied = usize::try_from(version).unwrap_or(usize::MAX);
+    for migration in MIGRATIONS.iter().skip(applied) {
+        transaction.execute_batch(migration)?;
+    }
+    if version < SCHEMA {
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
         transaction.pragma_update(None, "user_version", SCHEMA)?;
     }

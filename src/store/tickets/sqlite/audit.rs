@@ -1,0 +1,114 @@
+//! The audit's rows, and followers of it.
+
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::rows::At;
+use super::writer::Tx;
+use crate::names::{MandateId, TicketId};
+use crate::store::tickets::audit::{AuditRow, Event, Head, Note, RowHash};
+
+type Sql<T> = rusqlite::Result<T>;
+
+/// Writes the row that follows the last one.
+pub(super) fn append(db: &Connection, now: At, note: Note) -> Sql<()> {
+    let row = AuditRow::after(head(db)?, now.0, note);
+    db.prepare_cached(
+        "INSERT INTO audit (seq, at, event, ticket, mandate, actor, details, prev, hash)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    )?
+    .execute(params![
+        row.seq.cast_signed(),
+        At::new(row.at),
+        row.event.as_str(),
+        row.ticket.as_ref().map(TicketId::as_str),
+        row.mandate.as_ref().map(MandateId::as_str),
+        row.actor,
+        row.details.to_string(),
+        row.prev.to_string(),
+        row.hash.to_string(),
+    ])?;
+    Ok(())
+}
+
+fn head(db: &Connection) -> Sql<Head> {
+    let last = db
+        .prepare_cached("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1")?
+        .query_row([], |row| {
+            Ok(Head {
+                seq: row.get::<_, i64>(0)?.cast_unsigned(),
+                hash: row.get::<_, Field<RowHash>>(1)?.0,
+            })
+        })
+        .optional()?;
+    Ok(last.unwrap_or_default())
+}
+
+struct Field<T>(T);
+
+impl FromSql for Field<RowHash> {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        RowHash::from_hex(value.as_str()?)
+            .map(Field)
+            .ok_or(FromSqlError::InvalidType)
+    }
+}
+
+impl FromSql for Field<Event> {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        Event::from_name(value.as_str()?)
+            .map(Field)
+            .ok_or(FromSqlError::InvalidType)
+    }
+}
+
+impl FromSql for Field<serde_json::Value> {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        serde_json::from_str(value.as_str()?)
+            .map(Field)
+            .map_err(|_| FromSqlError::InvalidType)
+    }
+}
+
+fn row(row: &Row<'_>) -> Sql<AuditRow> {
+    Ok(AuditRow {
+        seq: row.get::<_, i64>("seq")?.cast_unsigned(),
+        at: row.get::<_, At>("at")?.0,
+        event: row.get::<_, Field<_>>("event")?.0,
+        ticket: row.get::<_, Option<String>>("ticket")?.map(Into::into),
+        mandate: row.get::<_, Option<String>>("mandate")?.map(Into::into),
+        actor: row.get("actor")?,
+        details: row.get::<_, Field<_>>("details")?.0,
+        prev: row.get::<_, Field<_>>("prev")?.0,
+        hash: row.get::<_, Field<_>>("hash")?.0,
+    })
+}
+
+/// In order.
+pub(super) fn rows(tx: &Tx<'_>, after: u64, limit: u32) -> Sql<Vec<AuditRow>> {
+    tx.db
+        .prepare_cached("SELECT * FROM audit WHERE seq > ?1 ORDER BY seq LIMIT ?2")?
+        .query_map(params![after.cast_signed(), limit], row)?
+        .collect()
+}
+
+pub(super) fn cursor(tx: &Tx<'_>, name: &str) -> Sql<u64> {
+    let seq: Option<i64> = tx
+        .db
+        .prepare_cached("SELECT seq FROM cursor WHERE name = ?1")?
+        .query_row([name], |row| row.get(0))
+        .optional()?;
+    Ok(seq.unwrap_or_default().cast_unsigned())
+}
+
+pub(super) fn advance(tx: &Tx<'_>, name: &str, from: u64, to: u64) -> Sql<bool> {
+    if cursor(tx, name)? != from {
+        return Ok(false);
+    }
+    tx.db
+        .prepare_cached(
+            "INSERT INTO cursor (name, seq) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET seq = excluded.seq",
+        )?
+        .execute(params![name, to.cast_signed()])?;
+    Ok(true)
+}
