@@ -13,4 +13,15 @@ mod cli;
 mod crash;
 mod lifecycle;
 mod limits;
+#[path = "../support/mod.rs"]
+mod support;
+mod table;
 mod world;
+
+/// The store that a server has by default.
+#[expect(clippy::unused_async, reason = "others are started")]
+async fn shelf() -> Option<table::desk::Shelf> {
+    Some(table::desk::Shelf::sqlite())
+}
+
+table::every_row!(crate::shelf);

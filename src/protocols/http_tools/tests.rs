@@ -164,7 +164,7 @@ fn the_header_asks_for_a_second_act() {
     twice
         .parts
         .headers
-        .insert(AGAIN, HeaderValue::from_static("true"));
+        .insert("holdpoint-again", HeaderValue::from_static("true"));
     let items = shop().read(&twice).unwrap();
     assert!(matches!(&items[0].item, Item::ToolCall(call) if call.again));
 }
