@@ -351,7 +351,7 @@ mod tests {
     fn a_full_ledger_forgets_only_what_has_run_out() {
         let ledger = MemoryLedger::new(2);
         ledger
-            .charge(&[entry("a", 1, Some(HOUR), 1)], at(0))
+            .charge_now(&[entry("a", 1, Some(HOUR), 1)], at(0))
             .unwrap();
         ledger.charge_now(&[entry("b", 1, None, 1)], at(0)).unwrap();
         let third = [entry("c", 1, None, 1)];

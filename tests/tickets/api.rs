@@ -124,10 +124,10 @@ async fn a_request_is_listed_shown_and_approved_by_its_digest() {
     assert_eq!(one["summary"], "Refund 19.9 on order A-1");
     assert_eq!(one["digest"], ticket.digest.to_string());
     assert_eq!(
-        (&one["gate"], &one["role"], &one["expires_at"]),
+        (&one["gate"], &one["roles"], &one["expires_at"]),
         (
             &json!("approve"),
-            &json!("finance"),
+            &json!(["finance"]),
             &json!("2026-11-30T12:15:00Z")
         )
     );
@@ -135,8 +135,11 @@ async fn a_request_is_listed_shown_and_approved_by_its_digest() {
     let approved = post(&world, CAROL, &path(&ticket, "approve"), &shown(&ticket)).await;
     assert_eq!(approved.status, StatusCode::OK);
     assert_eq!(approved.json()["state"], "approved");
-    assert_eq!(approved.json()["answered"]["by"], "api:carol");
-    assert_eq!(approved.json()["answered"]["comment"], "checked");
+    assert_eq!(
+        approved.json()["votes"][0]["by"],
+        json!({"issuer": "config", "subject": "carol"})
+    );
+    assert_eq!(approved.json()["votes"][0]["comment"], "checked");
     let claim = world.send(&refund()).await.claim();
     assert_eq!(claim.ticket(), &ticket.id);
 

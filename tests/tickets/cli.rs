@@ -9,7 +9,7 @@ use holdpoint::store::tickets::{TicketStore, sqlite};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::world::{Call, REPLAY_WINDOW, guard, policy, refund, send};
+use crate::world::{Call, guard, limits, policy, refund, send};
 
 /// As `World`, on the system's clock, which the command uses too.
 struct Live {
@@ -22,7 +22,7 @@ impl Live {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tickets.db");
-        let store = sqlite::open_serving(&path, SystemClock::shared(), REPLAY_WINDOW).unwrap();
+        let store = sqlite::open_serving(&path, SystemClock::shared(), limits()).unwrap();
         Self {
             guard: guard(policy(), Some(store.clone())),
             store,
@@ -112,8 +112,11 @@ async fn a_person_lists_shows_and_approves_and_the_call_goes_through() {
 
     let json: Value = serde_json::from_str(&live.text(&["show", &id, "--json"])).unwrap();
     assert_eq!(json["state"], "approved");
-    let by = json["answered"]["by"].as_str().unwrap();
-    assert!(by.starts_with("local:") && by != "local:mallory", "{by}");
+    let by = &json["votes"][0]["by"];
+    assert!(
+        by["issuer"] == "local" && by["subject"] != "mallory",
+        "{by}"
+    );
     assert_eq!(send(&live.guard, &refund()).await.word(), "sent");
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use holdpoint::store::tickets::{TicketError, TicketState, sqlite};
 
-use crate::world::{REPLAY_WINDOW, Said, StillClock, World, answered, guard, policy, refund, send};
+use crate::world::{Said, StillClock, World, answered, guard, limits, policy, refund, send};
 
 /// Names the store to a child process of the test that is running.
 const CHILD_STORE: &str = "HOLDPOINT_TEST_CHILD_STORE";
@@ -30,7 +30,7 @@ fn child_store() -> Option<std::path::PathBuf> {
 
 /// What the child does: claims the approved call, finishes it if it is to, and dies at once.
 async fn claim_and_die(path: &Path, finish: bool) {
-    let store = sqlite::open_serving(path, StillClock::new(), REPLAY_WINDOW).unwrap();
+    let store = sqlite::open_serving(path, StillClock::new(), limits()).unwrap();
     let guard = guard(policy(), Some(store));
     let claim = send(&guard, &refund()).await.claim();
     if finish {
@@ -86,10 +86,10 @@ async fn a_store_opened_beside_the_serving_process_leaves_its_claims_alone() {
     let world = World::new();
     let ticket = world.approved(&refund()).await;
     let claim = world.send(&refund()).await.claim();
-    let beside = sqlite::open_existing(&world.path(), world.clock.clone(), REPLAY_WINDOW).unwrap();
+    let beside = sqlite::open_existing(&world.path(), world.clock.clone(), limits()).unwrap();
     let seen = beside.get(ticket.clone()).await.unwrap().unwrap();
     assert_eq!(seen.state, TicketState::Redeeming);
-    let second = sqlite::open_serving(&world.path(), world.clock.clone(), REPLAY_WINDOW);
+    let second = sqlite::open_serving(&world.path(), world.clock.clone(), limits());
     assert!(matches!(second, Err(TicketError::Served { .. })));
     claim.finish(answered(&ticket, 200, "{}")).await.unwrap();
     let seen = beside.get(ticket).await.unwrap().unwrap();
@@ -100,7 +100,7 @@ async fn a_store_opened_beside_the_serving_process_leaves_its_claims_alone() {
 async fn of_two_connections_that_race_one_wins() {
     let world = World::new();
     let ticket = world.approved(&refund()).await;
-    let other = sqlite::open(&world.path(), world.clock.clone(), REPLAY_WINDOW).unwrap();
+    let other = sqlite::open(&world.path(), world.clock.clone(), limits()).unwrap();
     let guards =
         [&world.store, &other].map(|store| Arc::new(guard(policy(), Some(Arc::clone(store)))));
     let calls = (0..40).map(|n| {
@@ -129,11 +129,7 @@ async fn of_two_connections_that_race_one_wins() {
 fn what_is_not_a_ticket_store_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let clock = StillClock::new();
-    let open = |path: &Path| {
-        sqlite::open(path, clock.clone(), REPLAY_WINDOW)
-            .err()
-            .unwrap()
-    };
+    let open = |path: &Path| sqlite::open(path, clock.clone(), limits()).err().unwrap();
 
     let text = folder.path().join("notes.txt");
     std::fs::write(&text, "x".repeat(5000)).unwrap();
@@ -156,11 +152,11 @@ fn what_is_not_a_ticket_store_is_named() {
     );
 
     let absent = folder.path().join("typo.db");
-    assert!(sqlite::open_existing(&absent, clock.clone(), REPLAY_WINDOW).is_err());
+    assert!(sqlite::open_existing(&absent, clock.clone(), limits()).is_err());
     assert!(!absent.exists());
 
     let newer = folder.path().join("newer.db");
-    drop(sqlite::open(&newer, clock.clone(), REPLAY_WINDOW).unwrap());
+    drop(sqlite::open(&newer, clock.clone(), limits()).unwrap());
     let raw = rusqlite::Connection::open(&newer).unwrap();
     raw.pragma_update(None, "user_version", 99).unwrap();
     assert!(matches!(open(&newer), TicketError::Newer { found: 99, .. }));

@@ -11,7 +11,7 @@ use holdpoint::layers::tickets::settler;
 use holdpoint::layers::{Context, LAYERS, Memo};
 use holdpoint::policy::Gate;
 use holdpoint::store::Stores;
-use holdpoint::store::tickets::{AnswerError, TicketState};
+use holdpoint::store::tickets::{AnswerError, TicketState, Verdict};
 use holdpoint::verdict::LayerId;
 
 use crate::world::{
@@ -34,7 +34,7 @@ async fn a_call_is_held_approved_sent_once_and_replayed() {
     let ticket = hold.ticket.unwrap();
     let shown = world.approve(&ticket).await;
     assert_eq!(shown.state, TicketState::Approved);
-    assert_eq!(shown.answered.unwrap().by, "local:root");
+    assert_eq!(shown.votes[0].by.record(), "local:root");
 
     let claim = world.send(&refund()).await.claim();
     assert_eq!(claim.ticket(), &ticket);
@@ -215,7 +215,7 @@ async fn a_ticket_runs_out_to_the_second_and_for_good() {
     assert_eq!(world.send(&refund()).await.word(), "approval_expired");
     world.clock.back(Duration::from_mins(10));
     assert_eq!(world.state(&ticket).await, TicketState::Expired);
-    let answer = world.answer(&ticket, true, local()).await;
+    let answer = world.answer(&ticket, Verdict::Approve, local()).await;
     assert!(matches!(answer, Err(AnswerError::Expired(_))), "{answer:?}");
     let next = world.send(&refund()).await.hold();
     assert_eq!(next.finding.reason.as_str(), "approval_required");
@@ -362,12 +362,12 @@ async fn a_denial_wins_until_the_call_is_on_its_way() {
     let ticket = world.approved(&refund()).await;
     world.deny(&ticket).await;
     assert_eq!(world.send(&refund()).await.word(), "approval_denied");
-    let answer = world.answer(&ticket, true, local()).await;
+    let answer = world.answer(&ticket, Verdict::Approve, local()).await;
     assert!(
         matches!(
             answer,
             Err(AnswerError::AlreadyDecided {
-                state: TicketState::Denied,
+                state: TicketState::Revoked,
                 ..
             })
         ),
@@ -380,7 +380,7 @@ async fn a_denial_wins_until_the_call_is_on_its_way() {
     };
     let ticket = world.approved(&other).await;
     let claim = world.send(&other).await.claim();
-    let late = world.answer(&ticket, false, local()).await;
+    let late = world.answer(&ticket, Verdict::Deny, local()).await;
     assert!(
         matches!(
             late,
@@ -399,34 +399,36 @@ async fn nobody_approves_an_own_request_and_nobody_else_confirms_one() {
     let world = World::new();
     let ticket = world.send(&refund()).await.ticket();
     let own = world
-        .answer(&ticket, true, person("ann", &["finance"]))
+        .answer(&ticket, Verdict::Approve, person("ann", &["finance"]))
         .await;
     assert!(matches!(own, Err(AnswerError::SelfApproval(_))), "{own:?}");
     let role = world
-        .answer(&ticket, true, person("carol", &["support"]))
+        .answer(&ticket, Verdict::Approve, person("carol", &["support"]))
         .await;
     assert!(
         matches!(role, Err(AnswerError::RoleMissing { .. })),
         "{role:?}"
     );
     let good = world
-        .answer(&ticket, true, person("carol", &["finance"]))
+        .answer(&ticket, Verdict::Approve, person("carol", &["finance"]))
         .await
         .unwrap();
-    assert_eq!(good.answered.unwrap().by, "api:carol");
+    assert_eq!(good.votes[0].by.record(), "config:carol");
 
     let subscribe = Call {
         tool: "subscribe".to_owned(),
         ..refund()
     };
     let ticket = world.send(&subscribe).await.ticket();
-    let other = world.answer(&ticket, true, person("carol", &[])).await;
+    let other = world
+        .answer(&ticket, Verdict::Approve, person("carol", &[]))
+        .await;
     assert!(
         matches!(other, Err(AnswerError::NotTheRequester(_))),
         "{other:?}"
     );
     world
-        .answer(&ticket, true, person("ann", &[]))
+        .answer(&ticket, Verdict::Approve, person("ann", &[]))
         .await
         .unwrap();
     assert_eq!(world.send(&subscribe).await.word(), "sent");
@@ -442,7 +444,7 @@ async fn an_approval_under_a_weaker_rule_does_not_count() {
     let next = send(&guard, &refund()).await.ticket();
     assert_eq!(world.state(&ticket).await, TicketState::Cancelled);
     let shown = world.store.get(next).await.unwrap().unwrap();
-    assert_eq!(shown.role.as_deref(), Some("board"));
+    assert_eq!(shown.roles, ["board"]);
 }
 
 #[tokio::test]
@@ -464,7 +466,7 @@ async fn what_nobody_described_needs_an_approval_and_a_described_read_none() {
         .await
         .unwrap()
         .unwrap();
-    assert_eq!((shown.gate, shown.role), (Gate::Approve, None));
+    assert_eq!((shown.gate, shown.roles), (Gate::Approve, vec![]));
     assert_eq!(shown.expires_at.to_string(), "2026-11-30T12:15:00Z");
 
     let read = Call {
@@ -525,7 +527,7 @@ async fn a_hold_of_another_layer_is_settled_on_default_terms() {
         (shown.layer.as_str(), shown.reason.as_str()),
         ("recipients", "recipient_not_allowed")
     );
-    assert_eq!((shown.gate, shown.role), (Gate::Approve, None));
+    assert_eq!((shown.gate, shown.roles), (Gate::Approve, vec![]));
 
     world.approve(&hold.ticket.unwrap()).await;
     let settled = settler.settle(item, &context, recipient_hold()).await;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use holdpoint::guard::{Guard, Outcome, Parts, Receipt};
-use holdpoint::store::tickets::{RECEIPT_BODY, TicketState};
+use holdpoint::store::tickets::audit::Event;
+use holdpoint::store::tickets::{Cause, RECEIPT_BODY, TicketState};
 use holdpoint::verdict::{LayerId, Mode, Reason};
 use rusqlite::Connection;
 
@@ -219,6 +220,16 @@ fn the_reference_names_every_state_and_reason() {
     let reference = include_str!("../../docs/reference/tickets.md");
     for state in TicketState::ALL {
         assert!(reference.contains(&format!("| `{state}` | ")), "{state}");
+    }
+    for cause in Cause::ALL {
+        assert!(
+            reference.contains(&format!("`{}`", cause.as_str())),
+            "{cause:?}"
+        );
+    }
+    let audit = reference.split_once("## Audit").unwrap().1;
+    for event in Event::ALL {
+        assert!(audit.contains(&format!("`{event}`")), "{event}");
     }
     for reason in Reason::ALL {
         let code = reason.as_str();

@@ -14,33 +14,45 @@ use holdpoint::policy::{ExecutesAt, Gate, Policy, PolicyHash, TicketRule, ToolMa
 use holdpoint::principal::{Principal, Session};
 use holdpoint::store::Stores;
 use holdpoint::store::tickets::{
-    Answer, AnswerError, Decider, Filter, Ticket, TicketState, TicketStore, sqlite,
+    Answer, AnswerError, Channel, Decider, Filter, Person, Ticket, TicketLimits, TicketState,
+    TicketStore, Verdict, Voter, sqlite,
 };
-use holdpoint::verdict::{Finding, Hold, LayerId, Mode, Reason, Verdict};
+use holdpoint::verdict::{self, Finding, Hold, LayerId, Mode, Reason};
 use holdpoint::wire::json::Document;
 use jiff::Timestamp;
 use tempfile::TempDir;
 
-/// How long receipts are given back in these tests.
-pub const REPLAY_WINDOW: Duration = Duration::from_hours(24);
+/// The usual limits.
+pub fn limits() -> TicketLimits {
+    TicketLimits::default()
+}
 
 /// A clock that moves only when told to.
-pub struct StillClock(Mutex<Timestamp>);
+pub struct StillClock {
+    now: Mutex<Timestamp>,
+    running: Mutex<Duration>,
+}
 
 impl StillClock {
     pub fn new() -> Arc<Self> {
-        Arc::new(Self(Mutex::new("2026-11-30T12:00:00Z".parse().unwrap())))
+        Arc::new(Self {
+            now: Mutex::new("2026-11-30T12:00:00Z".parse().unwrap()),
+            running: Mutex::default(),
+        })
     }
 
+    /// Time passes.
     pub fn forward(&self, by: Duration) {
-        let mut now = self.0.lock().unwrap();
+        *self.running.lock().unwrap() += by;
+        let mut now = self.now.lock().unwrap();
         *now = now
             .checked_add(jiff::SignedDuration::try_from(by).unwrap())
             .unwrap();
     }
 
+    /// Somebody sets the clock back.
     pub fn back(&self, by: Duration) {
-        let mut now = self.0.lock().unwrap();
+        let mut now = self.now.lock().unwrap();
         *now = now
             .checked_sub(jiff::SignedDuration::try_from(by).unwrap())
             .unwrap();
@@ -49,7 +61,11 @@ impl StillClock {
 
 impl Clock for StillClock {
     fn now(&self) -> Timestamp {
-        *self.0.lock().unwrap()
+        *self.now.lock().unwrap()
+    }
+
+    fn running(&self) -> Duration {
+        *self.running.lock().unwrap()
     }
 }
 
@@ -242,10 +258,10 @@ pub async fn send(guard: &Guard, call: &Call) -> Said {
         return Said::Replayed(receipt);
     }
     match decision.rulings.pop().unwrap().verdict {
-        Verdict::Allow => Said::Passed,
-        Verdict::Hold(hold) => Said::Held(hold),
-        Verdict::Deny(finding) => Said::Refused(finding),
-        Verdict::Rewrite(_) => panic!("a call is never rewritten"),
+        verdict::Verdict::Allow => Said::Passed,
+        verdict::Verdict::Hold(hold) => Said::Held(hold),
+        verdict::Verdict::Deny(finding) => Said::Refused(finding),
+        verdict::Verdict::Rewrite(_) => panic!("a call is never rewritten"),
     }
 }
 
@@ -276,7 +292,7 @@ impl World {
         let folder = tempfile::tempdir().unwrap();
         let clock = StillClock::new();
         let path = folder.path().join("tickets.db");
-        let store = sqlite::open_serving(&path, clock.clone(), REPLAY_WINDOW).unwrap();
+        let store = sqlite::open_serving(&path, clock.clone(), limits()).unwrap();
         Self {
             guard: guard(policy, Some(store.clone())),
             clock,
@@ -292,19 +308,19 @@ impl World {
 
     /// Lets go of the store's file.
     pub fn close(&mut self) {
-        let nothing = sqlite::open(Path::new(":memory:"), self.clock.clone(), REPLAY_WINDOW);
+        let nothing = sqlite::open(Path::new(":memory:"), self.clock.clone(), limits());
         self.put(nothing.unwrap());
     }
 
     /// Opens the file as the command line does.
     pub fn open_beside(&mut self) {
-        self.put(sqlite::open_existing(&self.path(), self.clock.clone(), REPLAY_WINDOW).unwrap());
+        self.put(sqlite::open_existing(&self.path(), self.clock.clone(), limits()).unwrap());
     }
 
     /// Opens the file as a new serving process does.
     pub fn reopen(&mut self) {
         self.close();
-        self.put(sqlite::open_serving(&self.path(), self.clock.clone(), REPLAY_WINDOW).unwrap());
+        self.put(sqlite::open_serving(&self.path(), self.clock.clone(), limits()).unwrap());
     }
 
     pub fn path(&self) -> PathBuf {
@@ -316,24 +332,26 @@ impl World {
     }
 
     pub async fn approve(&self, ticket: &TicketId) -> Ticket {
-        self.answer(ticket, true, local()).await.unwrap()
+        self.answer(ticket, Verdict::Approve, local())
+            .await
+            .unwrap()
     }
 
     pub async fn deny(&self, ticket: &TicketId) -> Ticket {
-        self.answer(ticket, false, local()).await.unwrap()
+        self.answer(ticket, Verdict::Deny, local()).await.unwrap()
     }
 
     pub async fn answer(
         &self,
         ticket: &TicketId,
-        approve: bool,
+        verdict: Verdict,
         by: Decider,
     ) -> Result<Ticket, AnswerError> {
         let shown = self.store.get(ticket.clone()).await.unwrap().unwrap();
         let prefix = shown.digest.to_string()[..8].to_owned();
         let answer = Answer {
             ticket: ticket.clone(),
-            approve,
+            verdict,
             by,
             digest_prefix: Some(prefix),
             comment: None,
@@ -365,8 +383,8 @@ impl World {
 
     pub async fn all(&self) -> Vec<Ticket> {
         let filter = Filter {
-            state: None,
             limit: 1000,
+            ..Filter::default()
         };
         self.store.list(filter).await.unwrap()
     }
@@ -384,10 +402,12 @@ pub fn local() -> Decider {
 }
 
 pub fn person(subject: &str, roles: &[&str]) -> Decider {
-    Decider::Api {
-        subject: subject.to_owned(),
-        roles: roles.iter().map(|role| (*role).to_owned()).collect(),
-    }
+    let roles = roles.iter().map(|role| (*role).to_owned()).collect();
+    Decider::Person(Voter::new(
+        Person::new("config", subject),
+        roles,
+        Channel::Api,
+    ))
 }
 
 /// A finding of the layer `recipients`, which asks for a ticket by itself.

@@ -25,7 +25,7 @@ pub use model::{
 };
 use uuid::Uuid;
 
-use self::audit::{AuditRow, Note};
+use self::audit::{AuditRow, Head, Note};
 use crate::names::{MandateId, TicketId};
 
 /// Largest receipt body, in bytes, that is kept whole. Of a larger one the first [`RECEIPT_HEAD`] bytes, the length and the
@@ -216,6 +216,9 @@ pub trait TicketStore: Send + Sync {
 
     /// Writes an audit row that belongs to no transition.
     fn note(&self, note: Note) -> Answering<'_, ()>;
+
+    /// The last row of the audit.
+    fn head(&self) -> Answering<'_, Head>;
 
     /// Audit rows after number `after`, in order.
     fn audit(&self, after: u64, limit: u32) -> Answering<'_, Vec<AuditRow>>;

@@ -31,7 +31,7 @@ pub(super) fn append(db: &Connection, now: At, note: Note) -> Sql<()> {
     Ok(())
 }
 
-fn head(db: &Connection) -> Sql<Head> {
+pub(super) fn head(db: &Connection) -> Sql<Head> {
     let last = db
         .prepare_cached("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1")?
         .query_row([], |row| {

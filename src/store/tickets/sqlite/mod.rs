@@ -25,7 +25,7 @@ use self::calls::Taken;
 use self::claim::SqliteClaim;
 use self::mandates::Under;
 use self::writer::Writer;
-use super::audit::{AuditRow, Note};
+use super::audit::{AuditRow, Head, Note};
 use super::{
     Answer, AnswerError, Answering, Cause, Claiming, Decider, Filter, Issued, Mandate,
     MandateFilter, Mandated, NewMandate, POLL, Presented, Resolution, Spend, Standing, Ticket,
@@ -248,6 +248,10 @@ impl TicketStore for Sqlite {
 
     fn note(&self, note: Note) -> Answering<'_, ()> {
         Box::pin(self.0.run(move |tx| tx.note(note)))
+    }
+
+    fn head(&self) -> Answering<'_, Head> {
+        Box::pin(self.0.run(|tx| audit::head(tx.db)))
     }
 
     fn audit(&self, after: u64, limit: u32) -> Answering<'_, Vec<AuditRow>> {

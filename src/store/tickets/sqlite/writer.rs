@@ -11,7 +11,7 @@ use tokio::sync::{oneshot, watch};
 use super::calls::{self, Attempt};
 use super::rows::At;
 use super::{audit, unavailable};
-use crate::clock::Clock;
+use crate::clock::{Clock, Watermark};
 use crate::guard::Outcome;
 use crate::names::TicketId;
 use crate::store::tickets::{TicketError, TicketLimits};
@@ -79,7 +79,7 @@ struct Queue {
 /// The connection, and what waits for it.
 pub(super) struct Writer {
     connection: Mutex<Connection>,
-    clock: Arc<dyn Clock>,
+    clock: Watermark,
     pub(super) limits: TicketLimits,
     boot: String,
     queue: Mutex<Queue>,
@@ -99,7 +99,7 @@ impl Writer {
     ) -> Self {
         Self {
             connection: Mutex::new(connection),
-            clock,
+            clock: Watermark::new(clock),
             limits,
             boot: uuid::Uuid::now_v7().simple().to_string(),
             queue: Mutex::default(),
