@@ -13,6 +13,7 @@ mod cli;
 mod crash;
 mod lifecycle;
 mod limits;
+#[expect(dead_code, reason = "other crates of tests use the rest")]
 #[path = "../support/mod.rs"]
 mod support;
 mod table;

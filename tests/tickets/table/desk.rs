@@ -71,8 +71,14 @@ pub fn holding(hold: &str) -> String {
 
 /// Keys of agents: who they act for.
 const KEYS: [(&str, &str); 4] = [
-    ("ann-key-of-her-own", "tenant: acme, subject: ann, agent: bot"),
-    ("bob-key-of-his-own", "tenant: acme, subject: bob, agent: bot"),
+    (
+        "ann-key-of-her-own",
+        "tenant: acme, subject: ann, agent: bot",
+    ),
+    (
+        "bob-key-of-his-own",
+        "tenant: acme, subject: bob, agent: bot",
+    ),
     (
         "other-tenant-key-ann",
         "tenant: globex, subject: ann, agent: bot",
@@ -127,7 +133,10 @@ impl Call {
     }
 
     pub fn bytes(&self) -> Vec<u8> {
-        let own = [("x-agent-key", self.key), ("holdpoint-session", self.session)];
+        let own = [
+            ("x-agent-key", self.key),
+            ("holdpoint-session", self.session),
+        ];
         let more = self.headers.iter().map(|(name, value)| (*name, &**value));
         let headers: Vec<_> = own.into_iter().chain(more).collect();
         request("POST", self.target, &headers, &self.body)
@@ -310,19 +319,7 @@ impl Desk {
         self.ticket(ticket).await.state
     }
 
-    /// Until the ticket stands there.
-    pub async fn comes_to(&self, ticket: &TicketId, state: TicketState) {
-        loop {
-            let now = self.state(ticket).await;
-            if now == state {
-                return;
-            }
-            let changed = self.store().changed(ticket.clone(), now, PATIENCE).await;
-            assert_ne!(changed.unwrap(), now, "the ticket stays {now}");
-        }
-    }
-
-    /// Until the one ticket of that many stands in the store: whoever waits has asked by then.
+    /// Until so many tickets stand in the store: whoever waits has asked by then.
     pub async fn asked(&self, tickets: usize) -> Vec<Ticket> {
         loop {
             let all = self.all().await;
@@ -364,21 +361,12 @@ impl Desk {
         self.store().list(filter).await.unwrap()
     }
 
-    /// The same server once more, on the same store.
-    pub async fn again(mut self) -> Self {
-        self.rig = self.rig.again(&[]).await;
-        self
-    }
-
     /// The same under another policy.
     pub async fn under(mut self, policy: &str) -> Self {
         self.rig = self.rig.again(&[("policy.yaml", policy)]).await;
         self
     }
 }
-
-/// Longer than anything here takes.
-pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The ticket that an answer names.
 pub fn ticket(facts: &Value) -> TicketId {
@@ -394,10 +382,7 @@ pub fn mcp(key: &'static str, id: u64, tool: &str, arguments: Value) -> Call {
         session: "s1",
         target: "/mcp",
         body: body.to_string(),
-        headers: vec![(
-            "accept",
-            "application/json, text/event-stream".to_owned(),
-        )],
+        headers: vec![("accept", "application/json, text/event-stream".to_owned())],
     }
 }
 

@@ -22,12 +22,20 @@ pub async fn row_36_a_gated_call_in_a_generic_tool(shelf: &Shelf) {
         ..refund().saying(&arguments.to_string())
     };
     let url = "https://shop.example/public/list";
-    assert_eq!(desk.ask(&ask("s0", json!({"method": "GET", "url": url}))).await.status, 201);
+    assert_eq!(
+        desk.ask(&ask("s0", json!({"method": "GET", "url": url})))
+            .await
+            .status,
+        201
+    );
     for (session, hidden) in [
         ("s1", json!({"method": "POST", "url": url})),
         ("s2", json!({"method": "post", "url": url})),
         ("s3", json!({"method": "GET\r\nPOST", "url": url})),
-        ("s4", json!({"method": "GET", "url": "https://shop.example/refunds?do=1"})),
+        (
+            "s4",
+            json!({"method": "GET", "url": "https://shop.example/refunds?do=1"}),
+        ),
         ("s5", json!({"url": url})),
         ("s6", json!({"method": ["GET"], "url": url})),
     ] {
@@ -40,11 +48,20 @@ pub async fn row_36_a_gated_call_in_a_generic_tool(shelf: &Shelf) {
 pub async fn row_39_a_prepared_row(shelf: &Shelf) {
     // Nobody has said that preparing is harmless: it is held like a write, and a denied one leaves nothing behind.
     let desk = Desk::open(shelf).await;
-    let prepare = Call { target: "/shop/prepare", ..refund() };
+    let prepare = Call {
+        target: "/shop/prepare",
+        ..refund()
+    };
     let ticket = desk.held(&prepare).await;
     desk.say(&ticket, Verdict::Deny, "boss").await.unwrap();
-    assert_eq!(desk.code(&prepare).await, (403, "approval_denied".to_owned()));
-    assert_eq!((desk.state(&ticket).await, desk.reached()), (TicketState::Denied, 0));
+    assert_eq!(
+        desk.code(&prepare).await,
+        (403, "approval_denied".to_owned())
+    );
+    assert_eq!(
+        (desk.state(&ticket).await, desk.reached()),
+        (TicketState::Denied, 0)
+    );
 }
 
 pub async fn row_40_a_flood(shelf: &Shelf) {
@@ -60,7 +77,10 @@ pub async fn row_40_a_flood(shelf: &Shelf) {
         }
     }
     let capped = desk.ask(&nth(5, "s1")).await;
-    assert_eq!((capped.status, capped.code().as_str()), (403, "approval_limit"));
+    assert_eq!(
+        (capped.status, capped.code().as_str()),
+        (403, "approval_limit")
+    );
     assert_eq!(capped.json()["retry"]["after_s"], 60);
     // And for the user, however many sessions there are.
     for (index, session) in ["s2", "s3", "s4"].into_iter().enumerate() {
@@ -78,7 +98,11 @@ pub async fn row_40_a_flood(shelf: &Shelf) {
     }
     assert_eq!(desk.all().await.len(), 20);
     // Others are not affected.
-    let bobs = Call { key: BOB, session: "s1", ..refund() };
+    let bobs = Call {
+        key: BOB,
+        session: "s1",
+        ..refund()
+    };
     let ticket = desk.approved(&bobs).await;
     assert_eq!(desk.ask(&bobs).await.status, 201);
     assert_eq!(desk.state(&ticket).await, TicketState::Succeeded);
@@ -116,7 +140,11 @@ pub async fn row_35_a_batch(shelf: &Shelf) {
     assert_eq!(answered.status, 200, "{answered:?}");
     let answers = answered.json();
     let of = |answers: &Value, id: u64| {
-        let found = answers.as_array().unwrap().iter().find(|one| one["id"] == id);
+        let found = answers
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|one| one["id"] == id);
         found.unwrap()["result"].clone()
     };
     assert_eq!(of(&answers, 1)["content"][0]["text"], "get_order");
@@ -132,7 +160,9 @@ pub async fn row_35_a_batch(shelf: &Shelf) {
     assert_eq!(desk.reached(), 5);
     // Later revisions have none.
     let mut later = calls();
-    later.headers.retain(|(name, _)| *name != "mcp-protocol-version");
+    later
+        .headers
+        .retain(|(name, _)| *name != "mcp-protocol-version");
     let later = later.with("mcp-protocol-version", "2025-06-18");
     assert_eq!(desk.ask(&later).await.status, 400);
     assert_eq!(desk.reached(), 5);

@@ -76,7 +76,10 @@ pub async fn row_05_a_hundred_at_once(shelf: &Shelf) {
                 201 if answer.header("holdpoint-replayed").is_none() => 0,
                 201 => 1,
                 _ => {
-                    assert_eq!((answer.status, answer.code().as_str()), (409, "in_progress"));
+                    assert_eq!(
+                        (answer.status, answer.code().as_str()),
+                        (409, "in_progress")
+                    );
                     assert_eq!(answer.header("retry-after"), Some("1"));
                     2
                 }
@@ -96,12 +99,19 @@ pub async fn row_26_the_client_leaves_while_held(shelf: &Shelf) {
     desk.waiting(1).await;
     drop(client);
     let gone = async {
-        while !desk.rig.scrape().await.contains("\nholdpoint_in_flight 0\n") {
+        while !desk
+            .rig
+            .scrape()
+            .await
+            .contains("\nholdpoint_in_flight 0\n")
+        {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
     // Long before it would have been answered.
-    tokio::time::timeout(Duration::from_secs(40), gone).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(40), gone)
+        .await
+        .unwrap();
     desk.approve(&ticket).await;
     assert_eq!(desk.state(&ticket).await, TicketState::Approved);
     assert_eq!(desk.reached(), 0);

@@ -26,14 +26,23 @@ pub async fn row_20_the_upstream_refuses_the_connection(shelf: &Shelf) {
     drop(upstream);
     for _ in 0..2 {
         let refused = rig.ask(refund().bytes()).await;
-        assert_eq!((refused.status, refused.code().as_str()), (502, "upstream_unreachable"));
+        assert_eq!(
+            (refused.status, refused.code().as_str()),
+            (502, "upstream_unreachable")
+        );
         let kept = rig.tickets().get(ticket.clone()).await.unwrap().unwrap();
-        assert_eq!((kept.state, kept.expires_at), (TicketState::Approved, until));
+        assert_eq!(
+            (kept.state, kept.expires_at),
+            (TicketState::Approved, until)
+        );
     }
     let upstream = Upstream::at(address, done).await;
     let desk = Desk { rig, upstream };
     assert_eq!(desk.ask(&refund()).await.status, 201);
-    assert_eq!((desk.reached(), desk.ticket(&ticket).await.attempts), (1, 3));
+    assert_eq!(
+        (desk.reached(), desk.ticket(&ticket).await.attempts),
+        (1, 3)
+    );
 }
 
 pub async fn row_21_the_upstream_answers_with_an_error(shelf: &Shelf) {
@@ -43,7 +52,10 @@ pub async fn row_21_the_upstream_answers_with_an_error(shelf: &Shelf) {
         let ticket = desk.approved(&refund()).await;
         for replayed in [None, Some("true"), Some("true")] {
             let failed = desk.ask(&refund()).await;
-            assert_eq!((failed.status, failed.text()), (number, r#"{"error":"no"}"#));
+            assert_eq!(
+                (failed.status, failed.text()),
+                (number, r#"{"error":"no"}"#)
+            );
             assert_eq!(failed.header("holdpoint-replayed"), replayed);
         }
         assert_eq!(desk.state(&ticket).await, TicketState::Failed);
@@ -56,7 +68,10 @@ pub async fn row_22_the_upstream_times_out(shelf: &Shelf) {
     let desk = Desk::with(shelf, POLICY, more, |_| vec![Step::Hang]).await;
     let ticket = desk.approved(&refund()).await;
     let told = desk.ask(&refund()).await;
-    assert_eq!((told.status, told.code().as_str()), (403, "outcome_unknown"));
+    assert_eq!(
+        (told.status, told.code().as_str()),
+        (403, "outcome_unknown")
+    );
     assert_eq!(told.json()["request_id"], ticket.as_str());
     let on_purpose = refund().with("holdpoint-again", "true");
     for call in [refund(), on_purpose] {
@@ -76,7 +91,13 @@ struct Process {
 impl Process {
     async fn start(folder: &TempDir, environment: &[(String, String)]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_holdpoint"))
-            .args(["serve", "--listen-agents", "127.0.0.1:0", "--listen-operations", "127.0.0.1:0"])
+            .args([
+                "serve",
+                "--listen-agents",
+                "127.0.0.1:0",
+                "--listen-operations",
+                "127.0.0.1:0",
+            ])
             .args(["--log-format", "json", "--config"])
             .arg(folder.path().join("holdpoint.yaml"))
             .envs(environment.iter().cloned())
@@ -129,7 +150,10 @@ async fn approved(shelf: &Shelf, upstream: &str) -> (TempDir, TicketId) {
     let clock = holdpoint::clock::SystemClock::shared();
     let rig = Rig::opened(&config, POLICY, &shelf.environment, clock).await;
     // The desk's own upstream is not asked.
-    let desk = Desk { rig, upstream: Upstream::start(done).await };
+    let desk = Desk {
+        rig,
+        upstream: Upstream::start(done).await,
+    };
     let ticket = desk.approved(&refund()).await;
     let (folder, _, _) = desk.rig.stopped().await;
     (folder, ticket)
@@ -139,7 +163,10 @@ async fn approved(shelf: &Shelf, upstream: &str) -> (TempDir, TicketId) {
 async fn is_unknown(shelf: &Shelf, folder: TempDir, ticket: &TicketId) {
     let rig = Rig::on(folder, shelf.environment.clone()).await;
     let told = rig.ask(refund().bytes()).await;
-    assert_eq!((told.status, told.code().as_str()), (403, "outcome_unknown"));
+    assert_eq!(
+        (told.status, told.code().as_str()),
+        (403, "outcome_unknown")
+    );
     let kept = rig.tickets().get(ticket.clone()).await.unwrap().unwrap();
     assert_eq!(kept.state, TicketState::Unknown);
 }
@@ -212,7 +239,10 @@ pub async fn row_25_what_became_of_it(shelf: &Shelf) {
         if found {
             assert_eq!((again.status, again.code().as_str()), (403, "already_done"));
         } else {
-            assert_eq!((again.status, again.code().as_str()), (403, "approval_required"));
+            assert_eq!(
+                (again.status, again.code().as_str()),
+                (403, "approval_required")
+            );
         }
         assert_eq!(desk.reached(), 1);
     }

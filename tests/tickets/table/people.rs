@@ -1,6 +1,8 @@
 //! Whose answer counts.
 
-use holdpoint::store::tickets::{AnswerError, Channel, Decider, Person, TicketState, Verdict, Voter};
+use holdpoint::store::tickets::{
+    AnswerError, Channel, Decider, Person, TicketState, Verdict, Voter,
+};
 
 use super::desk::{ANN, DONE, Desk, POLICY, Shelf, done, holding, refund};
 use crate::support::client::{ask, request};
@@ -14,7 +16,10 @@ pub async fn row_15_revoked_while_held(shelf: &Shelf) {
     desk.waiting(1).await;
     desk.deny(&ticket).await;
     let told = client.answer().await;
-    assert_eq!((told.status, told.code().as_str()), (403, "approval_denied"));
+    assert_eq!(
+        (told.status, told.code().as_str()),
+        (403, "approval_denied")
+    );
     assert_eq!(told.json()["request_id"], ticket.as_str());
 
     // Approved, and taken back before it was used.
@@ -41,7 +46,15 @@ pub async fn row_15_revoked_while_held(shelf: &Shelf) {
     client = desk.begin(&late).await;
     desk.reaches(1).await;
     let said = desk.say(&ticket, Verdict::Revoke, "chief").await;
-    let late = |state| matches!(state, Err(AnswerError::AlreadyDecided { state: TicketState::Redeeming, .. }));
+    let late = |state| {
+        matches!(
+            state,
+            Err(AnswerError::AlreadyDecided {
+                state: TicketState::Redeeming,
+                ..
+            })
+        )
+    };
     assert!(late(said));
     gate.open();
     assert_eq!(client.answer().await.status, 201);
@@ -55,15 +68,23 @@ pub async fn row_16_the_requester_approves(shelf: &Shelf) {
     let own = Voter::new(Person::new("config", "ann"), finance(), Channel::Api);
     let alias = Voter {
         aliases: vec![Person::new("config", "ann")],
-        ..Voter::new(Person::new("https://id.example", "u-17"), finance(), Channel::Page)
+        ..Voter::new(
+            Person::new("https://id.example", "u-17"),
+            finance(),
+            Channel::Page,
+        )
     };
     for voter in [own, alias] {
-        let said = desk.answer(&ticket, Verdict::Approve, Decider::Person(voter)).await;
+        let said = desk
+            .answer(&ticket, Verdict::Approve, Decider::Person(voter))
+            .await;
         assert!(matches!(said, Err(AnswerError::SelfApproval(_))));
     }
     assert_eq!(desk.state(&ticket).await, TicketState::Requested);
     let refused = desk.store().audit(0, 1000).await.unwrap();
-    let refused = refused.iter().filter(|row| row.event.as_str() == "self_approval_refused");
+    let refused = refused
+        .iter()
+        .filter(|row| row.event.as_str() == "self_approval_refused");
     assert_eq!(refused.count(), 2);
     assert_eq!(desk.code(&refund()).await.1, "approval_pending");
 }
@@ -104,7 +125,9 @@ pub async fn row_18_an_agents_credential(shelf: &Shelf) {
     }
     assert_eq!(desk.state(&ticket).await, TicketState::Requested);
     let rows = desk.store().audit(0, 1000).await.unwrap();
-    let alerts = rows.iter().filter(|row| row.event.as_str() == "foreign_credential");
+    let alerts = rows
+        .iter()
+        .filter(|row| row.event.as_str() == "foreign_credential");
     assert!(alerts.count() > 0);
 }
 
@@ -120,7 +143,11 @@ pub async fn row_19_approve_and_deny_race(shelf: &Shelf) {
         // Whichever came first: a no holds until the call is on its way.
         assert!(no.is_ok(), "{no:?}");
         let state = desk.state(&ticket).await;
-        let expected = if yes.is_ok() { TicketState::Revoked } else { TicketState::Denied };
+        let expected = if yes.is_ok() {
+            TicketState::Revoked
+        } else {
+            TicketState::Denied
+        };
         assert_eq!(state, expected, "round {round}");
         assert_eq!(desk.code(&call).await, (403, "approval_denied".to_owned()));
     }

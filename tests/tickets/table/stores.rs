@@ -20,7 +20,10 @@ pub async fn row_27_the_store_is_gone(shelf: &Shelf) {
     assert_eq!(desk.reached(), 0);
     // What needs no ticket goes on.
     let key = [("x-agent-key", super::desk::ANN)];
-    let free = desk.rig.ask(request("GET", "/shop/orders/1", &key, "")).await;
+    let free = desk
+        .rig
+        .ask(request("GET", "/shop/orders/1", &key, ""))
+        .await;
     assert_eq!(free.status, 201);
     drop(broken);
     // The store is back, and so is the approval.
