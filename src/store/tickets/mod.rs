@@ -6,9 +6,11 @@
 
 mod answer;
 pub mod audit;
+mod columns;
 pub mod digest;
 mod limits;
 mod model;
+
 pub mod rules;
 pub mod sqlite;
 

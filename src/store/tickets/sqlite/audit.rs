@@ -1,12 +1,12 @@
 //! The audit's rows, and followers of it.
 
-use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use super::rows::At;
 use super::writer::Tx;
 use crate::names::{MandateId, TicketId};
-use crate::store::tickets::audit::{AuditRow, Event, Head, Note, RowHash};
+use crate::store::tickets::audit::{AuditRow, Head, Note};
+use crate::store::tickets::columns;
 
 type Sql<T> = rusqlite::Result<T>;
 
@@ -34,61 +34,18 @@ pub(super) fn append(db: &Connection, now: At, note: Note) -> Sql<()> {
 pub(super) fn head(db: &Connection) -> Sql<Head> {
     let last = db
         .prepare_cached("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1")?
-        .query_row([], |row| {
-            Ok(Head {
-                seq: row.get::<_, i64>(0)?.cast_unsigned(),
-                hash: row.get::<_, Field<RowHash>>(1)?.0,
-            })
-        })
+        .query_row([], |row| columns::head(row))
         .optional()?;
     Ok(last.unwrap_or_default())
-}
-
-struct Field<T>(T);
-
-impl FromSql for Field<RowHash> {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        RowHash::from_hex(value.as_str()?)
-            .map(Field)
-            .ok_or(FromSqlError::InvalidType)
-    }
-}
-
-impl FromSql for Field<Event> {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        Event::from_name(value.as_str()?)
-            .map(Field)
-            .ok_or(FromSqlError::InvalidType)
-    }
-}
-
-impl FromSql for Field<serde_json::Value> {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        serde_json::from_str(value.as_str()?)
-            .map(Field)
-            .map_err(|_| FromSqlError::InvalidType)
-    }
-}
-
-fn row(row: &Row<'_>) -> Sql<AuditRow> {
-    Ok(AuditRow {
-        seq: row.get::<_, i64>("seq")?.cast_unsigned(),
-        at: row.get::<_, At>("at")?.0,
-        event: row.get::<_, Field<_>>("event")?.0,
-        ticket: row.get::<_, Option<String>>("ticket")?.map(Into::into),
-        mandate: row.get::<_, Option<String>>("mandate")?.map(Into::into),
-        actor: row.get("actor")?,
-        details: row.get::<_, Field<_>>("details")?.0,
-        prev: row.get::<_, Field<_>>("prev")?.0,
-        hash: row.get::<_, Field<_>>("hash")?.0,
-    })
 }
 
 /// In order.
 pub(super) fn rows(tx: &Tx<'_>, after: u64, limit: u32) -> Sql<Vec<AuditRow>> {
     tx.db
         .prepare_cached("SELECT * FROM audit WHERE seq > ?1 ORDER BY seq LIMIT ?2")?
-        .query_map(params![after.cast_signed(), limit], row)?
+        .query_map(params![after.cast_signed(), limit], |row| {
+            columns::audit(row)
+        })?
         .collect()
 }
 

@@ -4,12 +4,13 @@ use bytes::Bytes;
 use rusqlite::{OptionalExtension, named_params, params};
 
 use super::reads::{find, newest, read, stored};
-use super::rows::{At, Json, gate_name, kept};
+use super::rows::{At, Json};
 use super::writer::Tx;
 use super::{Sql, mandates};
 use crate::guard::Outcome;
 use crate::names::{MandateId, RuleId, SessionKey, TicketId};
 use crate::store::tickets::audit::Event;
+use crate::store::tickets::columns::{gate_name, kept};
 use crate::store::tickets::digest::sha256_hex;
 use crate::store::tickets::rules::{self, Step};
 use crate::store::tickets::{Cap, Cause, Presented, Standing, Ticket, TicketState, new_ticket_id};

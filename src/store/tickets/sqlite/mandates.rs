@@ -8,14 +8,14 @@ use super::Sql;
 use super::answers::{refused, set_state, write_vote};
 use super::calls::{Taken, follow, insert, take};
 use super::reads::{find, newest, read};
-use super::rows::{At, Json, mandate};
+use super::rows::{At, Json};
 use super::writer::Tx;
 use crate::names::{MandateId, SessionKey, TicketId};
 use crate::store::tickets::audit::{Event, Note};
 use crate::store::tickets::rules::{self, Step};
 use crate::store::tickets::{
     AnswerError, Decider, Grants, Issued, Mandate, MandateFilter, NewMandate, Presented, Spend,
-    Standing, Ticket, TicketState,
+    Standing, Ticket, TicketState, columns,
 };
 
 /// What became of a call that was brought to the mandates.
@@ -92,7 +92,7 @@ pub(super) fn grant(tx: &Tx<'_>, new: &NewMandate) -> Sql<Result<Mandate, Answer
 fn get(tx: &Tx<'_>, id: &MandateId) -> Sql<Option<Mandate>> {
     tx.db
         .prepare_cached("SELECT * FROM mandate WHERE id = ?1")?
-        .query_row([id.as_str()], mandate)
+        .query_row([id.as_str()], |row| columns::mandate(row))
         .optional()
 }
 
@@ -114,7 +114,7 @@ pub(super) fn list(tx: &Tx<'_>, filter: &MandateFilter) -> Sql<Vec<Mandate>> {
                 ":subject": filter.subject,
                 ":limit": filter.limit,
             },
-            mandate,
+            |row| columns::mandate(row),
         )?
         .collect()
 }
@@ -187,7 +187,7 @@ pub(super) fn claim_under(tx: &Tx<'_>, call: &Presented, spend: Option<&Spend>) 
                 call.tool.as_str(),
                 tx.now
             ],
-            mandate,
+            |row| columns::mandate(row),
         )?
         .collect::<Sql<_>>()?;
     let mut covering = candidates

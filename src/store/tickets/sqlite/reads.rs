@@ -6,11 +6,11 @@ use rusqlite::{OptionalExtension, Row, named_params, params};
 
 use super::Sql;
 use super::calls::session;
-use super::rows::{At, Json, receipt, ticket, vote};
+use super::rows::Json;
 use super::writer::Tx;
 use crate::guard::Receipt;
 use crate::names::TicketId;
-use crate::store::tickets::{Earlier, Filter, Presented, Ticket, TicketState};
+use crate::store::tickets::{Filter, Presented, Ticket, TicketState, columns};
 
 fn one<T>(tx: &Tx<'_>, id: &TicketId, map: impl FnOnce(&Row<'_>) -> Sql<T>) -> Sql<Option<T>> {
     tx.db
@@ -37,7 +37,7 @@ pub(super) fn newest(tx: &Tx<'_>, call: &Presented) -> Sql<Option<Ticket>> {
                 ":subject": call.principal.subject,
                 ":session": session(call),
             },
-            ticket,
+            |row| columns::ticket(row),
         )
         .optional()?;
     found.map(|found| voted(tx, found)).transpose()
@@ -45,21 +45,21 @@ pub(super) fn newest(tx: &Tx<'_>, call: &Presented) -> Sql<Option<Ticket>> {
 
 /// The receipt of a ticket, where its body is still kept.
 pub(super) fn stored(tx: &Tx<'_>, id: &TicketId) -> Sql<Option<Receipt>> {
-    one(tx, id, receipt).map(Option::flatten)
+    one(tx, id, |row| columns::receipt(row)).map(Option::flatten)
 }
 
 fn voted(tx: &Tx<'_>, mut found: Ticket) -> Sql<Ticket> {
     found.votes = tx
         .db
         .prepare_cached("SELECT * FROM vote WHERE ticket = ?1 ORDER BY number")?
-        .query_map([found.id.as_str()], vote)?
+        .query_map([found.id.as_str()], |row| columns::vote(row))?
         .collect::<Sql<_>>()?;
     Ok(found)
 }
 
 /// A ticket with its votes; `earlier` is left out.
 pub(super) fn find(tx: &Tx<'_>, id: &TicketId) -> Sql<Option<Ticket>> {
-    let found = one(tx, id, ticket)?;
+    let found = one(tx, id, |row| columns::ticket(row))?;
     found.map(|found| voted(tx, found)).transpose()
 }
 
@@ -83,13 +83,7 @@ pub(super) fn whole(tx: &Tx<'_>, id: &TicketId) -> Sql<Option<Ticket>> {
         )?
         .query_row(
             params![found.digest.to_string(), found.seq.cast_signed()],
-            |row| {
-                Ok(Earlier {
-                    id: TicketId::new(row.get::<_, String>(0)?),
-                    state: row.get(1)?,
-                    created_at: row.get::<_, At>(2)?.0,
-                })
-            },
+            |row| columns::earlier(row),
         )
         .optional()?;
     Ok(Some(found))
@@ -129,7 +123,7 @@ pub(super) fn list(tx: &Tx<'_>, filter: &Filter) -> Sql<Vec<Ticket>> {
                 ":before": filter.before.map(u64::cast_signed),
                 ":limit": filter.limit,
             },
-            ticket,
+            |row| columns::ticket(row),
         )?
         .collect::<Sql<_>>()?;
     found.into_iter().map(|found| voted(tx, found)).collect()
@@ -140,7 +134,7 @@ pub(super) fn unknown(tx: &Tx<'_>, limit: u32) -> Sql<Vec<Ticket>> {
     let found: Vec<Ticket> = tx
         .db
         .prepare_cached("SELECT * FROM ticket WHERE state = 'unknown' ORDER BY seq LIMIT ?1")?
-        .query_map([limit], ticket)?
+        .query_map([limit], |row| columns::ticket(row))?
         .collect::<Sql<_>>()?;
     found.into_iter().map(|found| voted(tx, found)).collect()
 }
