@@ -269,6 +269,7 @@ mod tests {
             subject: "ann".into(),
             agent: "bot".into(),
             scopes: std::collections::BTreeSet::new(),
+            actors: Vec::new(),
         };
         Session::new(Some(SessionKey::from(name)), Arc::new(principal))
     }

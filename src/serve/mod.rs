@@ -28,6 +28,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use usage::Patience;
 
+use crate::clock::{Clock, SystemClock};
 use crate::control::approvals;
 use crate::control::health::{self, Operations, Readiness};
 use crate::coverage;
@@ -137,9 +138,18 @@ impl Drop for Running {
 /// # Errors
 /// Every store that cannot be opened.
 pub fn open_stores(settings: &Settings) -> Result<Stores, Problems> {
+    open_stores_at(settings, SystemClock::shared())
+}
+
+/// As [`open_stores`], at another time.
+///
+/// # Errors
+/// As [`open_stores`].
+pub fn open_stores_at(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Stores, Problems> {
     let (sql, mut problems) = settings.open_sql();
     let mut stores = Stores {
         sql,
+        clock,
         ..Stores::default()
     };
     match settings.register() {

@@ -13,4 +13,16 @@ mod cli;
 mod crash;
 mod lifecycle;
 mod limits;
+#[expect(dead_code, reason = "other crates of tests use the rest")]
+#[path = "../support/mod.rs"]
+mod support;
+mod table;
 mod world;
+
+/// The store that a server has by default.
+#[expect(clippy::unused_async, reason = "others are started")]
+async fn shelf() -> Option<table::desk::Shelf> {
+    Some(table::desk::Shelf::sqlite())
+}
+
+table::every_row!(crate::shelf);

@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use holdpoint::clock::Clock;
 use holdpoint::guard::{Claim, Guard, Outcome, Parts, Receipt, Venues};
 use holdpoint::item::{Arguments, Exchange, Item, Leg, Located, Place, RouteKind, ToolCall};
 use holdpoint::names::{RouteName, RuleId, SessionKey, TicketId, ToolName, UpstreamName};
@@ -19,54 +18,13 @@ use holdpoint::store::tickets::{
 };
 use holdpoint::verdict::{self, Finding, Hold, LayerId, Mode, Reason};
 use holdpoint::wire::json::Document;
-use jiff::Timestamp;
 use tempfile::TempDir;
+
+pub use crate::support::clock::StillClock;
 
 /// The usual limits.
 pub fn limits() -> TicketLimits {
     TicketLimits::default()
-}
-
-/// A clock that moves only when told to.
-pub struct StillClock {
-    now: Mutex<Timestamp>,
-    running: Mutex<Duration>,
-}
-
-impl StillClock {
-    pub fn new() -> Arc<Self> {
-        Arc::new(Self {
-            now: Mutex::new("2026-11-30T12:00:00Z".parse().unwrap()),
-            running: Mutex::default(),
-        })
-    }
-
-    /// Time passes.
-    pub fn forward(&self, by: Duration) {
-        *self.running.lock().unwrap() += by;
-        let mut now = self.now.lock().unwrap();
-        *now = now
-            .checked_add(jiff::SignedDuration::try_from(by).unwrap())
-            .unwrap();
-    }
-
-    /// Somebody sets the clock back.
-    pub fn back(&self, by: Duration) {
-        let mut now = self.now.lock().unwrap();
-        *now = now
-            .checked_sub(jiff::SignedDuration::try_from(by).unwrap())
-            .unwrap();
-    }
-}
-
-impl Clock for StillClock {
-    fn now(&self) -> Timestamp {
-        *self.now.lock().unwrap()
-    }
-
-    fn running(&self) -> Duration {
-        *self.running.lock().unwrap()
-    }
 }
 
 fn rule(index: usize, tool: &str, ticket: Option<TicketRule>) -> ToolRule {
