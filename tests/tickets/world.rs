@@ -13,8 +13,8 @@ use holdpoint::policy::{ExecutesAt, Gate, Policy, PolicyHash, TicketRule, ToolMa
 use holdpoint::principal::{Principal, Session};
 use holdpoint::store::Stores;
 use holdpoint::store::tickets::{
-    Answer, AnswerError, Channel, Decider, Filter, Person, Ticket, TicketLimits, TicketState,
-    TicketStore, Verdict, Voter, sqlite,
+    Answer, AnswerError, Authority, Channel, Decider, Directory, Filter, Person, Ticket,
+    TicketLimits, TicketState, TicketStore, Verdict, Voter, sqlite,
 };
 use holdpoint::verdict::{self, Finding, Hold, LayerId, Mode, Reason};
 use holdpoint::wire::json::Document;
@@ -72,14 +72,33 @@ pub fn policy() -> Policy {
     policy
 }
 
+/// Everybody may still do what they could when they voted.
+#[derive(Debug)]
+pub struct AsVoted;
+
+impl Directory for AsVoted {
+    fn authority(&self, _issuer: &str, _subject: &str, voted: &[String]) -> Option<Authority> {
+        Some(Authority {
+            roles: voted.to_vec(),
+            tenants: None,
+        })
+    }
+}
+
 pub fn guard(policy: Policy, store: Option<Arc<dyn TicketStore>>) -> Guard {
+    let stores = Stores {
+        tickets: store,
+        directory: Arc::new(AsVoted),
+        ..Stores::default()
+    };
+    guard_over(policy, stores)
+}
+
+pub fn guard_over(policy: Policy, stores: Stores) -> Guard {
     let policy = Arc::new(policy);
     let modes = policy.modes.clone();
     let parts = Parts {
-        stores: Stores {
-            tickets: store,
-            ..Stores::default()
-        },
+        stores,
         venues: Venues::default(),
         ..Parts::default()
     };
@@ -98,6 +117,7 @@ pub struct Call {
     pub session: Option<String>,
     pub upstream: String,
     pub again: bool,
+    pub hint: Option<String>,
 }
 
 /// Ann asks for a refund in session `s1`.
@@ -112,6 +132,7 @@ pub fn refund() -> Call {
         session: Some("s1".to_owned()),
         upstream: "shop".to_owned(),
         again: false,
+        hint: None,
     }
 }
 
@@ -128,6 +149,7 @@ impl Call {
             },
             call_id: None,
             again: self.again,
+            hint: self.hint.as_deref().map(Into::into),
         };
         let principal = Principal {
             tenant: self.tenant.as_str().into(),
@@ -367,16 +389,11 @@ pub fn person(subject: &str, roles: &[&str]) -> Decider {
 
 /// A finding of the layer `recipients`, which asks for a ticket by itself.
 pub fn recipient_hold() -> Hold {
-    Hold {
-        ticket: None,
-        summary: None,
-        expires_at: None,
-        finding: Finding {
-            layer: LayerId::Recipients,
-            rule: RuleId::from("tools[2].recipients[0]"),
-            reason: Reason::RecipientNotAllowed,
-            argument: Some("/to".to_owned()),
-            detail: "not on a list".into(),
-        },
-    }
+    Hold::new(Finding {
+        layer: LayerId::Recipients,
+        rule: RuleId::from("tools[2].recipients[0]"),
+        reason: Reason::RecipientNotAllowed,
+        argument: Some("/to".to_owned()),
+        detail: "not on a list".into(),
+    })
 }
