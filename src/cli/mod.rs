@@ -1,5 +1,6 @@
 //! The command line: one room per subcommand, no logic of its own.
 
+mod approver;
 mod check;
 mod demo;
 mod doctor;
@@ -49,7 +50,10 @@ enum Command {
     /// Register secrets that must not leave.
     #[command(subcommand)]
     Secret(secret::Command),
-    /// List, show, approve and deny tickets.
+    /// Accounts of people who approve.
+    #[command(subcommand)]
+    Approver(approver::Command),
+    /// List, show and answer tickets.
     #[command(subcommand)]
     Ticket(ticket::Command),
     /// Show the layers at work on a small shop, without any other service.
@@ -84,6 +88,7 @@ pub fn main() -> ExitCode {
         Command::Eval(command) => eval::run(&command),
         Command::Key(command) => key::run(&command),
         Command::Secret(command) => secret::run(&command),
+        Command::Approver(command) => approver::run(&command),
         Command::Ticket(command) => ticket::run(&command),
         Command::Demo(args) => demo::run(&args),
     };

@@ -3,13 +3,14 @@
 
 use std::sync::Arc;
 
-use crate::settings::{Approver, RouteProtocol, Settings};
+use crate::approvals::People;
+use crate::settings::{RouteProtocol, Settings};
 use crate::store::Stores;
 use crate::store::definitions::Definitions;
-use crate::store::tickets::{Authority, Directory};
+use crate::store::tickets::Directory;
 
 /// The stores with all of it.
-pub(super) fn furnished(settings: &Settings, mut stores: Stores) -> Stores {
+pub(super) fn furnished(settings: &Settings, people: &Arc<People>, mut stores: Stores) -> Stores {
     let origins = settings.upstreams.iter().filter_map(|(name, upstream)| {
         let scheme = upstream.url.scheme_str()?;
         let authority = upstream.url.authority()?;
@@ -33,22 +34,6 @@ pub(super) fn furnished(settings: &Settings, mut stores: Stores) -> Stores {
     if let Some(tickets) = &settings.tickets {
         stores.issuers = tickets.issuers.clone().into();
     }
-    stores.directory = Arc::new(Configured(settings.approvers.clone()));
+    stores.directory = Arc::clone(people) as Arc<dyn Directory>;
     stores
-}
-
-/// The approvers of the config.
-#[derive(Debug)]
-struct Configured(Vec<Approver>);
-
-impl Directory for Configured {
-    fn authority(&self, issuer: &str, subject: &str, _voted: &[String]) -> Option<Authority> {
-        let known = self.0.iter().find(|approver| &*approver.subject == subject);
-        known
-            .filter(|_| issuer == "config")
-            .map(|approver| Authority {
-                roles: approver.roles.clone(),
-                tenants: None,
-            })
-    }
 }

@@ -3,6 +3,7 @@
 
 mod accept;
 mod agents;
+mod approvers;
 mod forward;
 mod framing;
 mod furnish;
@@ -28,8 +29,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use usage::Patience;
 
+use crate::approvals::{Approvals, People, webhook};
 use crate::clock::{Clock, SystemClock};
-use crate::control::approvals;
 use crate::control::health::{self, Operations, Readiness};
 use crate::coverage;
 use crate::forward::{ForwardProxy, Network};
@@ -40,8 +41,7 @@ use crate::policy::Policy;
 use crate::proxy::{HttpUpstream, ProxyService, Setup, Upstream, readers, service};
 use crate::settings::Settings;
 use crate::source::{Problem, Problems};
-use crate::store::Stores;
-use crate::store::tickets::{TicketLimits, sqlite};
+use crate::store::{Stores, tickets};
 use crate::verdict::{LayerId, Mode};
 
 /// Bound addresses: with port 0 in the settings the system has chosen.
@@ -160,17 +160,16 @@ pub fn open_stores_at(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Stor
         Ok(readers) => stores.http = readers,
         Err(found) => problems.extend(found.0),
     }
-    if let Some(tickets) = &settings.tickets {
+    if let Some(settings) = &settings.tickets {
         let clock = Arc::clone(&stores.clock);
-        match sqlite::open_serving(
-            &tickets.store,
-            clock,
-            TicketLimits::replaying(tickets.replay_window),
-        ) {
-            Ok(opened) => stores.tickets = Some(opened),
+        match tickets::serve(settings, clock) {
+            Ok(opened) => {
+                stores.tickets = Some(opened.tickets);
+                stores.ledger = opened.ledger.unwrap_or(stores.ledger);
+            }
             Err(error) => problems
                 .0
-                .push(Problem::new(error.to_string()).help("check `tickets.store` in the config")),
+                .push(Problem::new(error.to_string()).help("check `tickets` in the config")),
         }
     }
     if problems.has_errors() {
@@ -228,7 +227,8 @@ pub async fn start_with(
     stores: Stores,
     extras: Extras,
 ) -> Result<Running, Problems> {
-    let stores = furnished(&settings, stores);
+    let people = Arc::new(People::new(settings.approvers.clone()));
+    let stores = furnished(&settings, &people, stores);
     let tickets = stores.tickets.clone();
     let clock = Arc::clone(&stores.clock);
     let upstream = HttpUpstream::new(&settings)?;
@@ -240,7 +240,7 @@ pub async fn start_with(
 
     let listen = &settings.listen;
     let speech = match &listen.tls {
-        Some(files) => Speech::Tls(tls::acceptor(files)?),
+        Some(files) => Speech::Tls(tls::acceptor("listen", files, true)?),
         None => Speech::Plain { h2c: listen.h2c },
     };
     let agents = bind("agents", listen.agents).await;
@@ -286,8 +286,12 @@ pub async fn start_with(
         }),
     )];
     if let Some((listener, store)) = approvers {
-        let router = approvals::router(store, settings.approvers.clone(), clock);
-        control.push(spawn_control(listener, router));
+        let approvals = Approvals::new(&settings, people, store, clock, Arc::clone(&metrics))?;
+        approvals.load().await?;
+        control.extend(webhook::spawn(&approvals)?);
+        let tls = listen.approvers_tls.as_ref();
+        let tls = tls.map(|files| tls::acceptor("listen.approvers", files, false));
+        control.push(approvers::spawn(listener, tls.transpose()?, approvals));
     }
     if let Some(reconciler) = reconciler {
         control.push(tokio::spawn(reconciler.run()));
@@ -331,7 +335,8 @@ pub(crate) fn proxy<U: Upstream>(
     observers: Vec<Arc<dyn Observer>>,
     upstream: U,
 ) -> Result<(ProxyService<U>, Arc<Metrics>), Problems> {
-    let stores = furnished(settings, stores);
+    let people = Arc::new(People::new(settings.approvers.clone()));
+    let stores = furnished(settings, &people, stores);
     let setup = setup(settings, policy, stores, observers)?;
     let metrics = Arc::clone(&setup.metrics);
     Ok((service(setup, upstream)?, metrics))

@@ -11,12 +11,17 @@
 mod api;
 mod cli;
 mod crash;
+mod desk;
 mod lifecycle;
 mod limits;
-#[expect(dead_code, reason = "other crates of tests use the rest")]
+mod login;
+mod provider;
+mod slack;
+#[expect(dead_code, reason = "other test crates use the rest")]
 #[path = "../support/mod.rs"]
 mod support;
 mod table;
+mod webhook;
 mod world;
 
 /// The store that a server has by default.

@@ -35,15 +35,16 @@ impl Against<'_> {
     /// Somebody of the config can give the approvals. Who logs in elsewhere is known to nobody here.
     fn answerable(&self, ticket: &TicketRule) -> Vec<Problem> {
         let approvers = &self.settings.approvers;
-        if approvers.is_empty() || ticket.gate == Gate::Confirm {
+        // Whom an identity provider gives which roles nobody knows before.
+        if approvers.is_empty() || approvers.oidc.is_some() || ticket.gate == Gate::Confirm {
             return Vec::new();
         }
         let mut found = Vec::new();
         for (index, role) in ticket.roles.iter().enumerate() {
-            if approvers.iter().any(|person| person.roles.contains(role)) {
+            if approvers.named().any(|person| person.roles.contains(role)) {
                 continue;
             }
-            let roles = approvers.iter().flat_map(|approver| &approver.roles);
+            let roles = approvers.named().flat_map(|approver| &approver.roles);
             let path = match self.checked.tree.at(&format!("{}.role", ticket.id)) {
                 Some(_) => format!("{}.role", ticket.id),
                 None => format!("{}.roles[{index}]", ticket.id),
@@ -55,7 +56,8 @@ impl Against<'_> {
         let may = |roles: &Vec<String>| {
             ticket.roles.is_empty() || ticket.roles.iter().any(|role| roles.contains(role))
         };
-        let able = approvers.iter().filter(|person| may(&person.roles)).count();
+        let able = approvers.named().filter(|person| may(&person.roles));
+        let able = able.count();
         if found.is_empty() && able < usize::try_from(ticket.approvals).unwrap_or(usize::MAX) {
             let message = format!(
                 "{} approvals are needed and the config has {able} approvers who may give one",

@@ -12,9 +12,12 @@ mod directory;
 pub mod issued;
 mod limits;
 mod model;
+mod open;
 
+pub mod postgres;
 pub mod rules;
 pub mod sqlite;
+mod waiting;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,6 +31,7 @@ pub use model::{
     MandateFilter, MandateOffer, Mandated, NewMandate, Origin, Person, Presented, Resolved,
     Resource, Spend, Standing, Terms, Ticket, TicketState, Verdict, Vote, Voter,
 };
+pub use open::{Opened, existing, serve};
 use uuid::Uuid;
 
 use self::audit::{AuditRow, Head, Note};
