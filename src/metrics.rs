@@ -122,6 +122,7 @@ pub struct Metrics {
     unscanned: IntCounterVec,
     upstream_errors: IntCounterVec,
     refusals: IntCounterVec,
+    holds: IntCounterVec,
     forgotten: IntCounterVec,
     in_flight: IntGauge,
     clients: Clients,
@@ -310,6 +311,11 @@ impl Metrics {
                 "Requests that Holdpoint itself answered with an error.",
                 &["route", "code"],
             ),
+            holds: counters(
+                "holdpoint_holds_total",
+                "Messages with calls that waited for a ticket to change.",
+                &["route"],
+            ),
             forgotten: forgotten(&registry),
             in_flight: registered(
                 &registry,
@@ -423,6 +429,11 @@ impl Metrics {
     /// Holdpoint answered with an error of its own.
     pub fn refused(&self, route: &str, code: &'static str) {
         self.refusals.with_label_values(&[route, code]).inc();
+    }
+
+    /// A message waits for a ticket to change.
+    pub fn held(&self, route: &RouteName) {
+        self.holds.with_label_values(&[route.as_str()]).inc();
     }
 
     /// What was forgotten of who said what.

@@ -64,6 +64,11 @@ impl Charges {
         self
     }
 
+    /// Whether nothing is charged.
+    pub fn is_empty(&self) -> bool {
+        self.made.is_empty()
+    }
+
     /// Provably nothing was sent.
     pub async fn give_back(mut self) {
         let Some(ledger) = self.ledger.clone() else {

@@ -14,6 +14,7 @@ use super::{Body, full, headers};
 use crate::guard::Receipt;
 use crate::item::{EgressTarget, Item, Leg, Located, Place, RouteKind};
 use crate::metrics::UpstreamFault;
+use crate::names::ToolName;
 use crate::protocols::{Framing, Request};
 use crate::wire::body::{self, BodyError, Encodings, Pace};
 
@@ -226,10 +227,17 @@ fn driver(
             transit.fault(UpstreamFault::Unreadable, &malformed);
             refuse::malformed_response(malformed)
         })?;
+    let done = if transit.kind() == RouteKind::Model {
+        let may_hold = |tool: &ToolName| transit.guard.may_hold(tool);
+        transit.entry.protocol.done(request, &may_hold)
+    } else {
+        Vec::new()
+    };
     Ok(Driver::new(
         Arc::clone(transit),
         reader,
         head.status.is_success(),
+        done,
     ))
 }
 

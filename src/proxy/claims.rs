@@ -25,6 +25,11 @@ impl Claims {
         self.0.is_empty()
     }
 
+    /// Whether there is anything to give back.
+    pub(super) fn holds_any(&self) -> bool {
+        !self.0.is_empty() || !self.1.is_empty()
+    }
+
     /// The value of `Idempotency-Key`: the first ticket's id.
     pub(super) fn key(&self) -> Option<HeaderValue> {
         let first = self.0.first()?;

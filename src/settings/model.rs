@@ -14,6 +14,7 @@ use crate::layers::egress::Registered;
 use crate::names::{RouteName, SessionKey, StoreName, ToolName, UpstreamName};
 use crate::principal::Principal;
 use crate::store::sql::ServerTls;
+use crate::store::tickets::issued::Issuer;
 
 /// What metrics, logs and decisions call the forward listener, as a route and as the upstream behind it.
 pub const FORWARD: &str = "forward";
@@ -279,6 +280,8 @@ pub struct HttpTool {
     pub headers: Vec<String>,
     /// How its body may come.
     pub bodies: Vec<BodyKind>,
+    /// Hash of its description in a document, lower-case hex; `None`: the config itself names it.
+    pub definition: Option<Arc<str>>,
 }
 
 impl HttpTool {
@@ -290,6 +293,7 @@ impl HttpTool {
             path: path.into(),
             headers: Vec::new(),
             bodies: BodyKind::ALL.to_vec(),
+            definition: None,
         }
     }
 }
@@ -364,6 +368,8 @@ pub struct TicketSettings {
     pub store: TicketPlace,
     /// How long a receipt is replayed.
     pub replay_window: Duration,
+    /// Whose signed tickets are taken, where a rule names them.
+    pub issuers: Vec<Issuer>,
 }
 
 /// On whose behalf requests come.

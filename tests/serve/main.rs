@@ -18,6 +18,7 @@ mod lifecycle;
 mod provenance;
 mod service;
 mod streams;
+#[expect(dead_code, reason = "other crates of tests use the rest")]
 #[path = "../support/mod.rs"]
 mod support;
 mod tls;

@@ -1,6 +1,7 @@
 //! Settings from a file, the environment and flags: merged by `config`, then read once, every problem at its place.
 
 mod approvers;
+mod issuers;
 mod jwt;
 mod layers;
 mod listen;
@@ -205,9 +206,11 @@ impl Reading<'_> {
         let mut fields = field.map()?;
         let store = self.ticket_place(&mut fields);
         let window = fields.optional_or("replay_window", REPLAY_WINDOW, positive_duration);
+        let issuers = fields.optional_or("issuers", Vec::new(), issuers::issuers);
         Some(TicketSettings {
             store: store?,
             replay_window: window?,
+            issuers: issuers?,
         })
     }
 }
