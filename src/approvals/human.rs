@@ -37,6 +37,12 @@ pub struct Human {
 }
 
 impl Human {
+    /// Whether the log-in has not ended: for answers that take long, such as a stream of events.
+    pub fn is_here(&self, approvals: &Approvals) -> bool {
+        let now = approvals.clock.now();
+        approvals.sessions.is_open(&self.session, now)
+    }
+
     /// As somebody who answers on the page.
     pub fn voter(&self) -> Voter {
         self.person.voter(Channel::Page, self.fresh)

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::settings::{Account, Approver, Approvers, HumanId};
-use crate::store::tickets::{self, Authority, Channel, Directory, Voter};
+use crate::store::tickets::{self, Authority, Channel, Directory, Filter, Ticket, Voter};
 
 /// People of the identity provider whose newest log-in is remembered; the oldest is forgotten.
 const MOST_SEEN: usize = 10_000;
@@ -18,8 +18,10 @@ pub struct Person {
     pub name: Arc<str>,
     /// Their roles.
     pub roles: Vec<String>,
-    /// Whose tickets they see and answer; `None`: those of every tenant.
+    /// Whose tickets they see and answer; `None`: those of every tenant. Where `own`, none beside their own.
     pub tenants: Option<Vec<String>>,
+    /// Where they are no approver: they see and confirm requests of their own alone, in these tenants (`None`: in every).
+    pub own: Option<Option<Vec<String>>>,
     /// Every name of the same human, `id` included.
     pub aliases: BTreeSet<HumanId>,
 }
@@ -31,14 +33,40 @@ impl Person {
         Voter {
             person: identity(&self.id),
             aliases: self.aliases.iter().map(identity).collect(),
-            tenants: self.tenants.clone(),
+            tenants: self.reach().clone(),
             roles: self.roles.clone(),
+            own: self.own.is_some(),
             channel,
             strong,
         }
     }
 
-    /// Whether they may know of the tenant's tickets.
+    const fn reach(&self) -> &Option<Vec<String>> {
+        match &self.own {
+            Some(tenants) => tenants,
+            None => &self.tenants,
+        }
+    }
+
+    /// The tickets that exist for them, to be narrowed further.
+    pub fn filter(&self) -> Filter {
+        let own = |name: &Arc<str>| self.own.is_some().then(|| name.to_string());
+        Filter {
+            tenants: self.reach().clone(),
+            issuer: own(&self.id.issuer),
+            subject: own(&self.id.subject),
+            ..Filter::default()
+        }
+    }
+
+    /// Whether the ticket exists for them.
+    pub fn sees_ticket(&self, ticket: &Ticket) -> bool {
+        let principal = &ticket.principal;
+        let voter = self.voter(Channel::Page, false);
+        voter.knows(&principal.tenant, &principal.issuer, &principal.subject)
+    }
+
+    /// Whether they may know of all the tenant's tickets.
     pub fn sees(&self, tenant: &str) -> bool {
         let tenants = self.tenants.as_ref();
         tenants.is_none_or(|tenants| tenants.iter().any(|one| one == tenant))
@@ -109,6 +137,7 @@ impl People {
             id: who.id.clone(),
             roles: who.roles.clone(),
             tenants: who.tenants.clone(),
+            own: None,
         }
     }
 
@@ -119,6 +148,7 @@ impl People {
         name: Arc<str>,
         roles: Vec<String>,
         tenants: Option<Vec<String>>,
+        approves: bool,
     ) -> Person {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.turn += 1;
@@ -136,12 +166,18 @@ impl People {
             }
         }
         drop(seen);
+        let (tenants, own) = if approves {
+            (tenants, None)
+        } else {
+            (Some(Vec::new()), Some(tenants))
+        };
         Person {
             aliases: self.approvers.names_of(&id),
             id,
             name,
             roles,
             tenants,
+            own,
         }
     }
 

@@ -119,6 +119,13 @@ impl Sessions {
         })
     }
 
+    /// Whether the log-in of that name has not ended; asking is no use of it.
+    pub(crate) fn is_open(&self, name: &str, now: Timestamp) -> bool {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let session = kept.get(&sha256(name.as_bytes()));
+        session.is_some_and(|session| self.is_alive(session, now))
+    }
+
     /// Ends the log-in of that name.
     pub(crate) fn end(&self, name: &str) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -160,6 +167,7 @@ mod tests {
             name: subject.into(),
             roles: Vec::new(),
             tenants: None,
+            own: None,
         }
     }
 
@@ -177,6 +185,12 @@ mod tests {
         assert!(!sessions.get(&name, after(20)).unwrap().fresh);
         assert!(sessions.get(&name, after(51)).is_none(), "idle");
         assert!(sessions.get(&name, after(20)).is_none(), "ended for good");
+        let name = begin(after(0));
+        assert!(sessions.is_open(&name, after(30)) && !sessions.is_open(&name, after(31)));
+        assert!(
+            sessions.get(&name, after(31)).is_none(),
+            "asking was no use"
+        );
 
         let name = begin(after(0));
         for minutes in (0..=720).step_by(20) {

@@ -56,6 +56,14 @@ impl<K: Eq + Hash + Clone> Throttle<K> {
         entry.0 = entry.0.saturating_add(1);
     }
 
+    /// One less: what was counted was none.
+    pub(crate) fn uncount(&self, key: &K) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((count, _)) = counts.get_mut(key) {
+            *count = count.saturating_sub(1);
+        }
+    }
+
     /// Forgets what was counted.
     pub(crate) fn forget(&self, key: &K) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -88,6 +96,10 @@ mod tests {
         throttle.count("a", after(61));
         assert_eq!(throttle.wait(&"a", after(61)), None);
         throttle.count("a", after(61));
+        throttle.uncount(&"a");
+        assert_eq!(throttle.wait(&"a", after(61)), None);
+        throttle.count("a", after(61));
+        assert!(throttle.wait(&"a", after(61)).is_some());
         throttle.forget(&"a");
         assert_eq!(throttle.wait(&"a", after(61)), None);
     }

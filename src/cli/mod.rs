@@ -1,6 +1,7 @@
 //! The command line: one room per subcommand, no logic of its own.
 
 mod approver;
+mod audit;
 mod check;
 mod demo;
 mod doctor;
@@ -56,6 +57,9 @@ enum Command {
     /// List, show and answer tickets.
     #[command(subcommand)]
     Ticket(ticket::Command),
+    /// Check what is noted of tickets.
+    #[command(subcommand)]
+    Audit(audit::Command),
     /// Show the layers at work on a small shop, without any other service.
     Demo(demo::Args),
 }
@@ -90,6 +94,7 @@ pub fn main() -> ExitCode {
         Command::Secret(command) => secret::run(&command),
         Command::Approver(command) => approver::run(&command),
         Command::Ticket(command) => ticket::run(&command),
+        Command::Audit(command) => audit::run(&command),
         Command::Demo(args) => demo::run(&args),
     };
     let result = result.and_then(|()| output::finish());

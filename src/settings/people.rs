@@ -149,6 +149,9 @@ pub struct Oidc {
     pub tenants: Option<Vec<String>>,
     /// Only who has one of these roles may log in; empty: everybody with an account there.
     pub require: Vec<String>,
+    /// Who has none of these roles is no approver: they see and confirm requests of their own alone. Empty: everybody who may
+    /// log in is one.
+    pub approver_roles: Vec<String>,
     /// How ID tokens may be signed.
     pub algorithms: Vec<Algorithm>,
     /// `aud` of access tokens that the API takes; `None`: it takes none.

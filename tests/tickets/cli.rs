@@ -334,3 +334,82 @@ principal: {fixed: {subject: ann}}
         "{error}"
     );
 }
+
+/// The same command of another room.
+fn audit(live: &Live, args: &[&str]) -> (i32, String) {
+    let path = live.folder.path().join("tickets.db");
+    let output = Command::new(env!("CARGO_BIN_EXE_holdpoint"))
+        .args(["audit", "verify", "--store"])
+        .arg(path)
+        .args(args)
+        .output()
+        .unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (
+        output.status.code().unwrap(),
+        String::from_utf8(said).unwrap(),
+    )
+}
+
+#[tokio::test]
+async fn the_audit_is_walked_and_tampering_is_told() {
+    let live = Live::new();
+    let id = send(&live.guard, &refund()).await.ticket().to_string();
+    let digest = live.digest(&id).await;
+    live.text(&["approve", &id, "--digest", &digest[..8]]);
+    send(&live.guard, &refund()).await.claim();
+    let (code, said) = audit(&live, &[]);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.starts_with("the audit holds: "), "{said}");
+    let head = said.trim().rsplit_once("head ").unwrap().1.to_owned();
+    assert_eq!(audit(&live, &["--head", &head]).0, 0);
+    assert_eq!(audit(&live, &["--head", "3"]).0, 2);
+
+    let raw = rusqlite::Connection::open(live.folder.path().join("tickets.db")).unwrap();
+    let copy = |sql: &str| raw.execute_batch(sql).unwrap();
+    copy("CREATE TABLE kept AS SELECT * FROM audit; CREATE TABLE tickets AS SELECT * FROM ticket");
+    let restore = "DELETE FROM audit; INSERT INTO audit SELECT * FROM kept; \
+                   DELETE FROM ticket; INSERT INTO ticket SELECT * FROM tickets";
+    let tampering = [
+        (
+            "UPDATE audit SET actor = 'local:sam' WHERE seq = 2",
+            "row 2 was changed",
+        ),
+        (
+            "UPDATE audit SET at = at + 1 WHERE seq = 1",
+            "row 1 was changed",
+        ),
+        (
+            "UPDATE audit SET event = 'nothing' WHERE seq = 2",
+            "cannot be read after row 0",
+        ),
+        ("DELETE FROM audit WHERE seq = 2", "row 2 is missing"),
+        ("DELETE FROM audit WHERE seq = 1", "row 1 is missing"),
+        (
+            "UPDATE audit SET seq = -seq WHERE seq IN (1, 2); UPDATE audit SET seq = 3 + seq WHERE seq < 0",
+            "row 1",
+        ),
+        ("DELETE FROM audit WHERE seq > 1", "was noted"),
+        // Nobody approved it, by the audit.
+        (
+            "UPDATE ticket SET state = 'approved'",
+            "is approved, and no row leads there",
+        ),
+        (
+            "INSERT INTO ticket SELECT seq + 1, 'tkt_x', 'failed', digest, tenant, issuer, subject, agent, session, route, \
+             upstream, tool, arguments, policy, layer, rule, reason, gate, summary, created_at, expires_at, 0, 0, NULL, NULL, \
+             NULL, NULL, NULL, NULL, NULL, NULL, roles, 1, 0, '[]', '{}', NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, \
+             NULL, NULL FROM ticket",
+            "ticket tkt_x is failed",
+        ),
+    ];
+    for (sql, told) in tampering {
+        copy(sql);
+        let (code, said) = audit(&live, &["--head", &head]);
+        assert_eq!(code, 1, "{sql}: {said}");
+        assert!(said.contains(told), "{sql}: {said}");
+        copy(restore);
+        let (code, said) = audit(&live, &["--head", &head]);
+        assert_eq!(code, 0, "{said}");
+    }
+}

@@ -10,11 +10,15 @@
 
 mod api;
 mod cli;
+mod conformance;
 mod crash;
 mod desk;
+mod killed;
 mod lifecycle;
 mod limits;
 mod login;
+mod migration;
+mod promises;
 mod provider;
 mod slack;
 #[expect(dead_code, reason = "other test crates use the rest")]

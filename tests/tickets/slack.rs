@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::desk::{Desk, SIGNING, encoded};
 use crate::support::client::Answer;
 use crate::support::upstream::{Upstream, json as ok};
-use crate::world::{Call, refund};
+use crate::world::{Call, answered, refund};
 
 /// Slack's Web API: keeps what is posted.
 struct Slack {
@@ -214,7 +214,9 @@ async fn a_click_answers_once_and_a_second_one_does_nothing() {
     // The same request once more: replayed, or clicked twice.
     assert_eq!(signed(&desk, &body).await.status, 200);
     slack.next().await;
-    desk.world.done(&refund(), 200).await;
+    let claim = desk.world.send(&refund()).await.claim();
+    let outcome = answered(&ticket.id, 200, "{}");
+    claim.finish(outcome).await.unwrap();
     assert_eq!(signed(&desk, &body).await.status, 200);
     let (_, told) = slack.next().await;
     assert!(

@@ -94,16 +94,30 @@ fn filter(query: ListQuery, voter: &Voter) -> Option<Filter> {
             .collect::<Option<_>>()?,
         None => Vec::new(),
     };
+    let (issuer, subject) = owner(query.issuer, query.subject, voter);
     Some(Filter {
         states,
         tenants: tenants(query.tenant, voter),
-        issuer: query.issuer,
-        subject: query.subject,
+        issuer,
+        subject,
         tool: query.tool,
         upstream: query.upstream,
         before: query.before,
         limit: limit(query.limit)?,
     })
+}
+
+/// The user asked for; of a person who sees their own requests alone, themselves.
+fn owner(
+    issuer: Option<String>,
+    subject: Option<String>,
+    voter: &Voter,
+) -> (Option<String>, Option<String>) {
+    if !voter.own {
+        return (issuer, subject);
+    }
+    let own = &voter.person;
+    (Some(own.issuer.clone()), Some(own.subject.clone()))
 }
 
 /// Those asked for, of those that the person may see.
@@ -122,7 +136,11 @@ pub(super) async fn show(
 ) -> Result<Response, Problem> {
     let id = ticket_id(id)?;
     let found = approvals.store.get(id.clone()).await?;
-    match found.filter(|ticket| voter.sees(&ticket.principal.tenant)) {
+    let known = |ticket: &Ticket| {
+        let principal = &ticket.principal;
+        voter.knows(&principal.tenant, &principal.issuer, &principal.subject)
+    };
+    match found.filter(known) {
         Some(ticket) => Ok(json_response(&ticket)),
         None => Err(AnswerError::NoSuchTicket(id).into()),
     }
@@ -241,7 +259,7 @@ pub(super) async fn mandates(
         Some(MandateFilter {
             live: query.live.unwrap_or(false),
             tenants: tenants(query.tenant, &voter),
-            subject: query.subject,
+            subject: owner(None, query.subject, &voter).1,
             limit: limit(query.limit)?,
         })
     });
@@ -250,7 +268,8 @@ pub(super) async fn mandates(
             "`live` is `true` or `false`, `limit` is 1 to {MAX_LIMIT}; `tenant` and `subject` are text; nothing else is known"
         ))
     })?;
-    let mandates = approvals.store.mandates(filter).await?;
+    let mut mandates = approvals.store.mandates(filter).await?;
+    mandates.retain(|it| voter.knows(&it.tenant, &it.issuer, &it.subject));
     let now = approvals.clock.now();
     Ok(json_response(&Mandates { now, mandates }))
 }
@@ -288,7 +307,7 @@ pub(super) async fn audit(
     Extension(voter): Extension<Voter>,
     query: Result<Query<AuditQuery>, QueryRejection>,
 ) -> Result<Response, Problem> {
-    if voter.tenants.is_some() {
+    if voter.own || voter.tenants.is_some() {
         let detail =
             "the audit is one chain over all tenants: only who sees every tenant may read it";
         return Err(Problem::new(

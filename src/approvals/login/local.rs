@@ -90,6 +90,8 @@ impl Accounts {
         match account {
             Some(account) if verified.is_ok_and(|right| right) => {
                 self.both.forget(&both);
+                self.account.uncount(&both.0);
+                self.address.uncount(&from);
                 Outcome::Known(people.person(&account.who, Some(&account.name)))
             }
             _ => Outcome::Wrong,

@@ -329,7 +329,10 @@ impl Provider {
         let id = HumanId::new(Arc::clone(&self.oidc.issuer), Arc::clone(&subject));
         let name = ["name", "preferred_username", "email"];
         let name = name.into_iter().find_map(|it| identity::text(root.get(it)));
-        Ok(people.logged_in(id, name.unwrap_or(subject), roles, tenants))
+        let approvers = &self.oidc.approver_roles;
+        let approves = approvers.is_empty() || roles.iter().any(|role| approvers.contains(role));
+        let name = name.unwrap_or(subject);
+        Ok(people.logged_in(id, name, roles, tenants, approves))
     }
 }
 

@@ -235,7 +235,8 @@ async fn get(store: &dyn TicketStore, id: &str) -> Result<Ticket, Failure> {
     found.ok_or_else(|| refused(&AnswerError::NoSuchTicket(id)))
 }
 
-fn open(args: &StoreArgs) -> Result<Arc<dyn TicketStore>, Failure> {
+/// Opens the store that the arguments name.
+pub(super) fn open(args: &StoreArgs) -> Result<Arc<dyn TicketStore>, Failure> {
     let clock = SystemClock::shared();
     let opened = match &args.store {
         Some(store) => sqlite::open_existing(store, clock, TicketLimits::default()),

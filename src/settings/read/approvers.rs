@@ -233,11 +233,12 @@ impl People<'_> {
         }
         let tenants = tenants.map_or(Some(None), |field| texts(&field).map(Some));
         let require = fields.optional_or("require", Vec::new(), texts);
+        let approver_roles = fields.optional_or("approver_roles", Vec::new(), texts);
         let algorithms = fields.optional_or("algorithms", default.algorithms, algorithms);
         let leeway = fields.optional_or("leeway", default.leeway, leeway);
         let audience = fields.optional("api_audience");
         let audience = match &audience {
-            Some(field) => api_audience(field, issuer?, principals).map(Some),
+            Some(field) => api_audience(field, issuer?, client_id?, principals).map(Some),
             None => Some(None),
         };
         Some(Oidc {
@@ -251,6 +252,7 @@ impl People<'_> {
             tenants_claim,
             tenants: tenants?,
             require: require?,
+            approver_roles: approver_roles?,
             algorithms: algorithms?,
             api_audience: audience?,
             leeway: leeway?,
@@ -433,9 +435,17 @@ impl People<'_> {
 fn api_audience(
     field: &Field<'_>,
     issuer: &str,
+    client_id: &str,
     principals: Option<&Principals>,
 ) -> Option<String> {
     let audience = field.text()?;
+    if audience == client_id {
+        field.error(
+            "this is the audience of ID tokens, which are no keys",
+            "have the issuer give access tokens for another audience than `client_id`",
+        );
+        return None;
+    }
     if let Some(Principals::Jwt(jwt)) = principals
         && *jwt.issuer == *issuer
         && jwt.audiences.iter().any(|one| one == audience)

@@ -144,7 +144,8 @@ impl Reading<'_> {
         let approvers = fields.optional_or("approvers", Approvers::default(), |field| {
             self.approvers(field, principals.as_ref())
         });
-        let with_approvers = approvers.as_ref().is_some_and(|a| !a.is_empty());
+        // What cannot be read is there all the same.
+        let with_approvers = approvers.as_ref().is_none_or(|it| !it.is_empty());
         let listen = self.listen(&mut fields, with_approvers);
         let upstreams = fields
             .required("upstreams")

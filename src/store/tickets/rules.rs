@@ -386,7 +386,7 @@ fn pinned(mandate: &Mandate, call: &Presented) -> bool {
 pub fn may_end(mandate: &Mandate, by: &Decider) -> bool {
     match by {
         Decider::Local(_) => true,
-        Decider::Person(voter) => voter.sees(&mandate.tenant),
+        Decider::Person(voter) => voter.knows(&mandate.tenant, &mandate.issuer, &mandate.subject),
     }
 }
 
