@@ -210,27 +210,24 @@ async fn mandates(
     json: bool,
 ) -> Result<(), Failure> {
     let store = open(store)?;
-    let mandates = match end {
-        Some(id) => {
-            let by = Decider::Local(user::name());
-            let ended = store.end_mandate(MandateId::from(id), by).await;
-            let ended = ended.map_err(|error| failed(&error))?;
-            vec![ended.ok_or_else(|| {
-                Failure::Input(format!(
-                    "error: there is no mandate {}; `holdpoint ticket mandates` names them",
-                    escape(id)
-                ))
-            })?]
-        }
-        None => {
-            let filter = MandateFilter {
-                live,
-                limit: 1000,
-                ..MandateFilter::default()
-            };
-            let listed = store.mandates(filter).await;
-            listed.map_err(|error| failed(&error))?
-        }
+    let mandates = if let Some(id) = end {
+        let by = Decider::Local(user::name());
+        let ended = store.end_mandate(MandateId::from(id), by).await;
+        let ended = ended.map_err(|error| failed(&error))?;
+        vec![ended.ok_or_else(|| {
+            Failure::Input(format!(
+                "error: there is no mandate {}; `holdpoint ticket mandates` names them",
+                escape(id)
+            ))
+        })?]
+    } else {
+        let filter = MandateFilter {
+            live,
+            limit: 1000,
+            ..MandateFilter::default()
+        };
+        let listed = store.mandates(filter).await;
+        listed.map_err(|error| failed(&error))?
     };
     if json {
         return view::json(&mandates);
