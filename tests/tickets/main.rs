@@ -17,6 +17,7 @@ mod limits;
 #[path = "../support/mod.rs"]
 mod support;
 mod table;
+mod waiting;
 mod world;
 
 /// The store that a server has by default.
