@@ -103,8 +103,7 @@ pub struct MemoryLedger {
 #[derive(Debug, Default)]
 struct Book {
     parts: BTreeMap<i64, Decimal>,
-    /// Length of a part in milliseconds; 0 without a window.
-    part: i64,
+    window: Window,
     /// When it can be forgotten, in milliseconds.
     until: i64,
 }
@@ -156,16 +155,22 @@ impl MemoryLedger {
     }
 }
 
-impl Book {
-    fn of(window: Option<Duration>) -> Self {
+/// A window, cut into parts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Window {
+    /// Length of a part in milliseconds; 0 without a window.
+    part: i64,
+}
+
+impl Window {
+    pub(crate) fn of(window: Option<Duration>) -> Self {
         Self {
             part: window.map_or(0, |window| (millis(window) / PARTS).max(1)),
-            ..Self::default()
         }
     }
 
-    /// Which part of the window a moment is in.
-    fn index(&self, now: i64) -> i64 {
+    /// Which part of the window a moment is in, in milliseconds since 1970.
+    pub(crate) fn index(self, now: i64) -> i64 {
         if self.part == 0 {
             0
         } else {
@@ -173,32 +178,46 @@ impl Book {
         }
     }
 
-    /// What counts now; `None` where no number holds it.
-    fn total(&self, now: i64) -> Option<Decimal> {
-        // The part in which the window begins counts whole. A clock that steps back forgets nothing.
-        let first = if self.part == 0 {
+    /// The oldest part that counts: the one in which the window begins counts whole.
+    pub(crate) fn first(self, now: i64) -> i64 {
+        if self.part == 0 {
             0
         } else {
             self.index(now) - PARTS
-        };
-        let mut amounts = self.parts.range(first..).map(|(_, amount)| amount);
-        amounts.try_fold(Decimal::ZERO, |sum, amount| sum.checked_add(*amount))
+        }
     }
 
-    fn add(&mut self, now: i64, amount: Decimal) -> i64 {
-        let index = self.index(now);
-        let first = index - PARTS;
-        if self.part > 0 {
-            self.parts.retain(|part, _| *part >= first);
-        }
-        let sum = self.parts.entry(index).or_default();
-        *sum = sum.checked_add(amount).unwrap_or(Decimal::MAX);
+    /// When what is charged now can be forgotten.
+    pub(crate) fn until(self, now: i64) -> i64 {
         let lasts = if self.part == 0 {
             millis(IDLE)
         } else {
-            self.part * (PARTS + 1)
+            self.part.saturating_mul(PARTS + 1)
         };
-        self.until = self.until.max(now.saturating_add(lasts));
+        now.saturating_add(lasts)
+    }
+}
+
+impl Book {
+    fn of(window: Option<Duration>) -> Self {
+        Self {
+            window: Window::of(window),
+            ..Self::default()
+        }
+    }
+
+    /// What counts now; `None` where no number holds it. A clock that steps back forgets nothing.
+    fn total(&self, now: i64) -> Option<Decimal> {
+        let mut amounts = self.parts.range(self.window.first(now)..);
+        amounts.try_fold(Decimal::ZERO, |sum, (_, amount)| sum.checked_add(*amount))
+    }
+
+    fn add(&mut self, now: i64, amount: Decimal) -> i64 {
+        let (index, first) = (self.window.index(now), self.window.first(now));
+        self.parts.retain(|part, _| *part >= first);
+        let sum = self.parts.entry(index).or_default();
+        *sum = sum.checked_add(amount).unwrap_or(Decimal::MAX);
+        self.until = self.until.max(self.window.until(now));
         index
     }
 }

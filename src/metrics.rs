@@ -126,6 +126,7 @@ pub struct Metrics {
     forgotten: IntCounterVec,
     in_flight: IntGauge,
     clients: Clients,
+    approvers: Approvers,
     build: IntGaugeVec,
 }
 
@@ -159,6 +160,71 @@ impl Clients {
             clients.refused.with_label_values(&[limit.as_str()]);
         }
         clients
+    }
+}
+
+/// Of the approver listener.
+struct Approvers {
+    logins: IntCounterVec,
+    refused: IntCounterVec,
+    told: IntCounterVec,
+    clicks: IntCounterVec,
+}
+
+/// Values of the labels `method` and `outcome` of log-ins, and `reason` of what was turned away.
+const LOGIN_METHODS: [&str; 2] = ["local", "oidc"];
+const LOGIN_OUTCOMES: [&str; 3] = ["ok", "wrong", "throttled"];
+const APPROVER_REFUSALS: [&str; 5] = [
+    "foreign_credential",
+    "unknown_credential",
+    "origin",
+    "csrf",
+    "slack_signature",
+];
+/// Values of the label `outcome` of events that were sent, and of clicks.
+const DELIVERIES: [&str; 2] = ["ok", "failed"];
+const SLACK_CLICKS: [&str; 4] = ["ok", "late", "refused", "unknown_user"];
+
+impl Approvers {
+    fn new(registry: &Registry) -> Self {
+        let logins = Opts::new(
+            "holdpoint_approver_logins_total",
+            "Log-ins of approvers that were tried.",
+        );
+        let refused = Opts::new(
+            "holdpoint_approver_refused_total",
+            "Requests to the approver listener that were turned away.",
+        );
+        let told = Opts::new(
+            "holdpoint_webhook_deliveries_total",
+            "Events that were sent to a webhook or to Slack.",
+        );
+        let clicks = Opts::new(
+            "holdpoint_slack_clicks_total",
+            "Clicks that Slack has signed, by what they did.",
+        );
+        let logins = IntCounterVec::new(logins, &["method", "outcome"]);
+        let approvers = Self {
+            logins: registered(registry, logins),
+            refused: registered(registry, IntCounterVec::new(refused, &["reason"])),
+            told: registered(registry, IntCounterVec::new(told, &["webhook", "outcome"])),
+            clicks: registered(registry, IntCounterVec::new(clicks, &["outcome"])),
+        };
+        for outcome in DELIVERIES {
+            approvers.told.with_label_values(&["slack", outcome]);
+        }
+        for outcome in SLACK_CLICKS {
+            approvers.clicks.with_label_values(&[outcome]);
+        }
+        for method in LOGIN_METHODS {
+            for outcome in LOGIN_OUTCOMES {
+                approvers.logins.with_label_values(&[method, outcome]);
+            }
+        }
+        for reason in APPROVER_REFUSALS {
+            approvers.refused.with_label_values(&[reason]);
+        }
+        approvers
     }
 }
 
@@ -259,6 +325,7 @@ impl Metrics {
                 ),
             ),
             clients: Clients::new(&registry),
+            approvers: Approvers::new(&registry),
             build: registered(
                 &registry,
                 IntGaugeVec::new(
@@ -398,6 +465,37 @@ impl Metrics {
     /// A client took nothing of its answer for too long.
     pub fn stalled(&self) {
         self.clients.stalled.inc();
+    }
+
+    /// A person tried to log in.
+    pub fn approver_login(&self, method: &'static str, outcome: &'static str) {
+        let logins = &self.approvers.logins;
+        logins.with_label_values(&[method, outcome]).inc();
+    }
+
+    /// A request to the approver listener was turned away.
+    pub fn approver_refused(&self, reason: &'static str) {
+        self.approvers.refused.with_label_values(&[reason]).inc();
+    }
+
+    /// Makes the series of a webhook before its first event.
+    pub fn announce_webhook(&self, name: &str) {
+        for outcome in DELIVERIES {
+            self.approvers.told.with_label_values(&[name, outcome]);
+        }
+    }
+
+    /// An event was sent to a webhook, or could not be.
+    pub fn webhook(&self, name: &str, outcome: &'static str) {
+        self.approvers
+            .told
+            .with_label_values(&[name, outcome])
+            .inc();
+    }
+
+    /// A click of Slack.
+    pub fn slack_click(&self, outcome: &'static str) {
+        self.approvers.clicks.with_label_values(&[outcome]).inc();
     }
 
     /// Sets how many tickets are in a state.

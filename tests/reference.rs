@@ -70,6 +70,19 @@ fn every_example_of_the_config_reference_loads() {
 }
 
 #[test]
+fn every_example_of_the_approvers_page_loads() {
+    let examples = examples("docs/approvers.md");
+    assert!(examples.len() >= 7, "{}", examples.len());
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("config.yaml");
+    for example in examples {
+        std::fs::write(&path, completed(&example, CONFIG)).unwrap();
+        settings::read(&path, &Overrides::default(), &environment())
+            .unwrap_or_else(|problems| panic!("{example}\n{problems}"));
+    }
+}
+
+#[test]
 fn every_file_under_policies_loads_and_the_pages_know_every_key() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let page =
@@ -132,6 +145,9 @@ fn the_shipped_policies_work_under_the_shipped_config() {
     }
 }
 
+/// Of a password that nobody has.
+const PASSWORD_HASH: &str = "$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHRzYWx0c2FsdA$PIUmhxDCQ2PuKuCqzsiFsDCBPiI6W0ibLMVcyFOnJ0o";
+
 /// What the tests share.
 #[cfg(test)]
 mod support {
@@ -185,10 +201,16 @@ mod support {
             "ANN_APPROVER_KEY",
             "SUPPORT_KEY",
             "SHOP_TOKEN",
+            "OIDC_CLIENT_SECRET",
+            "PAGER_HOOK_SECRET",
+            "SLACK_SIGNING_SECRET",
+            "SLACK_BOT_TOKEN",
         ]
         .map(|name| (name.to_owned(), format!("an example value of {name}")))
         .into();
         for (name, url) in [
+            ("ANN_PASSWORD_HASH", PASSWORD_HASH),
+            ("BOB_PASSWORD_HASH", PASSWORD_HASH),
             (
                 "BILLING_DB_URL",
                 "postgresql://holdpoint:secret@db.example/billing",

@@ -73,7 +73,7 @@ fn the_shipped_example_loads() {
     assert!(checked.warnings.is_empty(), "{}", checked.warnings);
     let settings: Settings = checked.settings;
     assert_eq!(settings.listen.approvers.unwrap().port(), 8081);
-    assert_eq!(settings.approvers[0].roles, ["oncall"]);
+    assert_eq!(settings.approvers.keys[0].who.roles, ["oncall"]);
     let SqlStore::Sqlite(path) = &settings.stores["commerce"] else {
         panic!("a file")
     };
@@ -242,7 +242,7 @@ const MORE: Faults = &[
     ("idle: 5m", "idle: 5", 4, "5", &["such as `15m`"]),
     ("key_env: KEY_ONE", "key_env: KEY_ONE}, {subject: ann, key_env: KEY_TWO", 5, "{subject: ann, key_env: KEY_TWO", &["same subject"]),
     ("key_env: KEY_ONE", "key_env: KEY_ONE}, {subject: bob, key_env: KEY_ONE", 5, "{subject: bob", &["same key"]),
-    ("key_env: KEY_ONE", "key: abc", 5, "key", &["did you mean `key_env`?"]),
+    ("key_env: KEY_ONE", "key: abc", 5, "key", &["unknown key `key`", "neither of `key_env`"]),
     ("tickets: {store: t.db}\n", "", 5, "[", &["no ticket store"]),
     ("sqlite: c.db", "oracle: c", 7, "oracle", &["unknown key `oracle`"]),
 ];
@@ -262,6 +262,96 @@ routes: [{name: m, prefix: /, upstream: m, protocol: openai_chat}]
 #[test]
 fn people_sessions_and_limits_are_checked_too() {
     support::every_fault(FULL, MORE);
+}
+
+const APPROVE: &str = "principal: {jwt: {issuer: \"https://id\", audience: agents, jwks_file: k}}
+policy: p.yaml
+upstreams: {m: {url: \"http://m\"}}
+routes: [{name: m, prefix: /, upstream: m, protocol: openai_chat}]
+tickets: {store: t.db}
+approvers:
+  url: https://approve.example
+  keys: [{subject: ann, key_env: KEY_ONE, roles: [finance], tenants: [shop]}]
+  accounts: [{name: bob, subject: bob, password_hash_env: HASH}]
+  oidc: {issuer: \"https://id\", client_id: c, client_secret_env: KEY_TWO, claims: {tenants: org}, api_audience: people}
+  aliases: [{subject: ann, is: [{subject: u1, issuer: \"https://else\"}]}]
+  sessions: {idle: 30m}
+  slack: {signing_secret_env: KEY_ONE, users: {U1: ann}, post: {token_env: KEY_TWO, channel: C1}}
+  webhooks: [{name: pager, url: \"https://hooks.example/x\", secret_env: KEY_ONE, events: [requested]}]
+listen: {approvers: {address: \"127.0.0.1:8444\", tls: {certificate: c, key: k}}}
+";
+
+#[rustfmt::skip]
+const APPROVE_FAULTS: Faults = &[
+    ("https://approve.example", "http://approve.example", 7, "http", &["not a URL with `https`"]),
+    ("https://approve.example", "https://approve.example/base", 7, "https", &["has a path", "host name of its own"]),
+    ("  url: https://approve.example\n", "", 9, "{issuer", &["send people back", "add `url`"]),
+    ("subject: ann, key_env: KEY_ONE", "subject: ann", 8, "{subject", &["neither of `key_env`, `key_sha256`"]),
+    ("subject: ann, key_env: KEY_ONE", "subject: ann, key_env: KEY_ONE, key_sha256: x", 8, "{subject", &["exclude each other"]),
+    ("subject: ann, key_env: KEY_ONE", "subject: ann, key_sha256: \"0123\"", 8, "*", &["not a SHA-256", "never write the key itself"]),
+    ("roles: [finance]", "roles: [\"a b\"]", 8, "\"a b", &["not a name"]),
+    ("tenants: [shop]", "tenants: []", 8, "[]", &["must not be empty"]),
+    ("password_hash_env: HASH", "password_hash_env: KEY_ONE", 9, "KEY_ONE", &["no hash of a password", "holdpoint approver hash"]),
+    ("password_hash_env: HASH", "password_hash: hunter2-hunter2", 9, "*", &["no hash of a password"]),
+    ("password_hash_env: HASH", "password: hunter2-hunter2", 9, "password", &["unknown key `password`"]),
+    ("password_hash_env: HASH}", "password_hash_env: HASH}, {name: bob, subject: c, password_hash_env: HASH}", 9, "{name: bob, subject: c", &["same name"]),
+    ("oidc: {issuer: \"https://id\"", "oidc: {issuer: \"http://id\"", 10, "\"http", &["not a URL with `https`"]),
+    ("client_id: c, ", "", 10, "{issuer", &["lacks the key `client_id`"]),
+    ("claims: {tenants: org}", "claims: {tenants: org}, tenants: [shop]", 10, "[shop]", &["keep one of the two"]),
+    ("api_audience: people", "api_audience: agents", 10, "agents", &["an agent could approve"]),
+    ("api_audience: people", "api_audience: c", 10, "c", &["ID tokens, which are no keys"]),
+    ("api_audience: people", "algorithms: [HS256]", 10, "HS256", &["cannot be `HS256`"]),
+    ("is: [{subject: u1, issuer: \"https://else\"}]", "is: [{subject: ann}]", 11, "{subject", &["a person is themselves"]),
+    ("is: [{subject: u1, issuer: \"https://else\"}]", "is: []", 11, "[]", &["must not be empty"]),
+    ("idle: 30m", "idle: 0s", 12, "0s", &["more than 0"]),
+    ("signing_secret_env: KEY_ONE", "signing_secret_env: SHORT", 13, "SHORT", &["shorter than 16"]),
+    ("users: {U1: ann}", "users: {U1: zoe}", 13, "zoe", &["no key and no account has the subject `zoe`"]),
+    ("users: {U1: ann}", "users: {}", 13, "{}", &["no user of Slack"]),
+    ("token_env: KEY_TWO, channel: C1", "token_env: KEY_TWO", 13, "{token_env", &["lacks the key `channel`"]),
+    ("token_env: KEY_TWO, channel: C1", "webhook_url_env: KEY_TWO", 13, "KEY_TWO", &["no URL with `https`"]),
+    ("events: [requested]", "events: [request]", 14, "request", &["did you mean `requested`?"]),
+    ("name: pager", "name: a b", 14, "a b", &["not a name"]),
+    ("events: [requested]}", "events: [requested]}, {name: pager, url: \"https://b.example\", secret_env: KEY_ONE}", 14, "{name: pager, url: \"https://b", &["same name"]),
+    ("address: \"127.0.0.1:8444\", ", "", 15, "{tls", &["lacks the key `address`"]),
+    ("certificate: c, key: k", "certificate: c, key: k, client_ca: a", 15, "{certificate", &["not known by certificates"]),
+    ("127.0.0.1:8444", "127.0.0.1:8080", 15, "", &["share port 8080"]),
+];
+
+#[test]
+fn approvers_are_checked_at_their_places() {
+    let hash = "$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHRzYWx0c2FsdA$PIUmhxDCQ2PuKuCqzsiFsDCBPiI6W0ibLMVcyFOnJ0o";
+    let base = APPROVE.replace(
+        "password_hash_env: HASH",
+        &format!("password_hash: \"{hash}\""),
+    );
+    let (settings, _) = support::base(&base).unwrap_or_else(|problems| panic!("{problems}"));
+    let approvers = &settings.approvers;
+    // Whom the config names is who agents act for under that name.
+    assert_eq!(&*approvers.keys[0].who.id.issuer, "https://id");
+    let names = approvers.names_of(&approvers.keys[0].who.id);
+    assert_eq!(names.len(), 2);
+    assert_eq!(settings.listen.approvers.unwrap().port(), 8444);
+    assert!(settings.listen.approvers_tls.is_some());
+    assert!(approvers.is_secret("0123456789abcdef-one") && !approvers.is_secret("else"));
+
+    let base: &'static str = base.leak();
+    for (from, to, line, caret, words) in APPROVE_FAULTS {
+        let from = from.replace(
+            "password_hash_env: HASH",
+            &format!("password_hash: \"{hash}\""),
+        );
+        let to = to.replace(
+            "password_hash_env: HASH",
+            &format!("password_hash: \"{hash}\""),
+        );
+        let fault: Faults = vec![(&*from.leak(), &*to.leak(), *line, *caret, *words)].leak();
+        support::every_fault(base, fault);
+    }
+    let said = support::problems(support::base(&base.replace(hash, "hunter2-hunter2")));
+    assert!(!said.contains("hunter2"), "{said}");
+    let nobody = "principal: {fixed: {subject: bot}}\npolicy: p.yaml\nupstreams: {m: {url: \"http://m\"}}\nroutes: [{name: m, prefix: /, upstream: m, protocol: openai_chat}]\ntickets: {store: t.db}\napprovers: {url: \"https://a.example\"}\n";
+    let said = support::problems(support::base(nobody));
+    assert!(said.contains("nobody who may approve"), "{said}");
 }
 
 const DOOR: &str =

@@ -261,16 +261,14 @@ fn session_name(text: &str) -> Result<String, &'static str> {
 /// The server's environment: the client's choice, less what is Holdpoint's own. A server that knew an approver's key could
 /// approve its own calls.
 fn server_environment(args: &Args, settings: &Settings) -> Vec<(OsString, OsString)> {
-    let approvers = settings.approvers.iter().map(|approver| &approver.key);
     let upstreams = settings.upstreams.values();
     let credentials = upstreams.filter_map(|upstream| upstream.credential.as_ref());
-    let secrets: Vec<_> = approvers
-        .chain(credentials.map(|(_, secret)| secret))
-        .collect();
+    let secrets: Vec<_> = credentials.map(|(_, secret)| secret).collect();
     let is_own = |name: &OsString, value: &OsString| {
         let name = name.to_string_lossy().to_uppercase();
         let value = value.to_string_lossy();
         name.starts_with(OWN)
+            || settings.approvers.is_secret(&value)
             || (!value.is_empty() && secrets.iter().any(|secret| secret.0.ends_with(&*value)))
     };
     let is_wanted = |name: &OsString| {

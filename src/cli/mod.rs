@@ -1,5 +1,7 @@
 //! The command line: one room per subcommand, no logic of its own.
 
+mod approver;
+mod audit;
 mod check;
 mod demo;
 mod doctor;
@@ -49,9 +51,15 @@ enum Command {
     /// Register secrets that must not leave.
     #[command(subcommand)]
     Secret(secret::Command),
-    /// List, show, approve and deny tickets.
+    /// Accounts of people who approve.
+    #[command(subcommand)]
+    Approver(approver::Command),
+    /// List, show and answer tickets.
     #[command(subcommand)]
     Ticket(ticket::Command),
+    /// Check what is noted of tickets.
+    #[command(subcommand)]
+    Audit(audit::Command),
     /// Show the layers at work on a small shop, without any other service.
     Demo(demo::Args),
 }
@@ -84,7 +92,9 @@ pub fn main() -> ExitCode {
         Command::Eval(command) => eval::run(&command),
         Command::Key(command) => key::run(&command),
         Command::Secret(command) => secret::run(&command),
+        Command::Approver(command) => approver::run(&command),
         Command::Ticket(command) => ticket::run(&command),
+        Command::Audit(command) => audit::run(&command),
         Command::Demo(args) => demo::run(&args),
     };
     let result = result.and_then(|()| output::finish());

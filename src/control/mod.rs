@@ -1,4 +1,3 @@
 //! Listeners for people and machines that run holdpoint. Agents reach none of them.
 
-pub mod approvals;
 pub mod health;

@@ -23,13 +23,15 @@ use tokio::net::TcpListener;
 use watch::Watch;
 
 use crate::clock::SystemClock;
+use crate::identity::api_key::sha256;
 use crate::names::{RouteName, SessionKey, StoreName, ToolName, UpstreamName};
 use crate::policy::{self, Policy};
 use crate::principal::Principal;
 use crate::serve::{self, Addresses, Running};
 use crate::settings::{
-    Approver, HttpTool, Limits, Listen, ModelRoute, Principals, Route, RouteProtocol, Secret,
-    SessionSource, Settings, SqlStore, TicketSettings, Timeouts, Upstream,
+    Approver, ApproverKey, Approvers, HttpTool, HumanId, Limits, Listen, ModelRoute, Principals,
+    Route, RouteProtocol, SessionSource, Settings, SqlStore, TicketPlace, TicketSettings, Timeouts,
+    Upstream,
 };
 use crate::store::sql::{self, ReadOnlySql};
 use crate::store::{Stores, tickets};
@@ -296,14 +298,21 @@ fn settings(
         )]
         .into(),
         tickets: Some(TicketSettings {
-            store: folder.join("tickets.db"),
+            store: TicketPlace::File(folder.join("tickets.db")),
             replay_window: REPLAY_WINDOW,
+            state_keys: Vec::new(),
         }),
-        approvers: vec![Approver {
-            subject: "sam".into(),
-            key: Secret(key.into()),
-            roles: vec!["support".to_owned()],
-        }],
+        approvers: Approvers {
+            keys: vec![ApproverKey {
+                digest: sha256(key.as_bytes()),
+                who: Approver {
+                    id: HumanId::new("config", "sam"),
+                    roles: vec!["support".to_owned()],
+                    tenants: None,
+                },
+            }],
+            ..Approvers::default()
+        },
         principals: Principals::Fixed(Arc::new(Principal {
             tenant: "shop".into(),
             issuer: "config".into(),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::{Check, Level, Row};
@@ -10,10 +11,10 @@ use crate::guard::{Guard, Parts};
 use crate::policy::{self, Policy};
 use crate::protocols::canary::{Fate, ItemKind};
 use crate::proxy::{HttpUpstream, Identify, readers};
-use crate::settings::{Principals, Settings};
+use crate::settings::{Principals, Settings, TicketPlace, TicketSettings};
 use crate::source::{Problem, Problems, Severity};
 use crate::store::Stores;
-use crate::store::tickets::{TicketError, TicketLimits, sqlite};
+use crate::store::tickets::{self, TicketError, TicketLimits, sqlite};
 use crate::verdict::{LayerId, Mode};
 
 fn check(level: Level, about: &'static str, message: impl Into<String>, help: &str) -> Check {
@@ -190,7 +191,7 @@ pub(super) fn stores(settings: &Settings, checked: policy::Checked, checks: &mut
     }
     let tickets = match &settings.tickets {
         Some(tickets) => {
-            checks.push(ticket_store(&tickets.store));
+            checks.push(ticket_store(tickets));
             let memory = std::path::Path::new(":memory:");
             sqlite::open(memory, SystemClock::shared(), TicketLimits::default()).ok()
         }
@@ -226,10 +227,14 @@ pub(super) fn stores(settings: &Settings, checked: policy::Checked, checks: &mut
     }
 }
 
-fn ticket_store(path: &std::path::Path) -> Check {
+fn ticket_store(settings: &TicketSettings) -> Check {
+    let help = "check `tickets` in the config";
+    let path = match &settings.store {
+        TicketPlace::File(path) => path.as_path(),
+        TicketPlace::Postgres(_) => Path::new("the database of `tickets.postgres`"),
+    };
     let shown = path.display();
-    let help = "check `tickets.store` in the config";
-    if !path.exists() {
+    if matches!(settings.store, TicketPlace::File(_)) && !path.exists() {
         let folder = path.parent().filter(|folder| folder.as_os_str() != "");
         return match folder {
             Some(folder) if !folder.is_dir() => {
@@ -239,10 +244,16 @@ fn ticket_store(path: &std::path::Path) -> Check {
             _ => check(Level::Ok, "tickets", format!("{shown} will be made"), ""),
         };
     }
-    match sqlite::open_existing(path, SystemClock::shared(), TicketLimits::default()) {
+    match tickets::existing(settings, SystemClock::shared()) {
         Ok(_) => check(Level::Ok, "tickets", format!("{shown} opens"), ""),
         Err(TicketError::Older { .. }) => {
             let message = format!("{shown} opens and will be brought up to date");
+            check(Level::Ok, "tickets", message, "")
+        }
+        Err(TicketError::NotATicketStore { .. })
+            if matches!(settings.store, TicketPlace::Postgres(_)) =>
+        {
+            let message = format!("{shown} opens, and its tables will be made");
             check(Level::Ok, "tickets", message, "")
         }
         Err(error) => check(Level::Problem, "tickets", error.to_string(), help),

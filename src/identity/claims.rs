@@ -113,7 +113,7 @@ fn actors(root: &Node, rules: &JwtPrincipals) -> Result<Vec<Arc<str>>, Fault> {
 }
 
 /// Words in one text (RFC 8693 section 4.2), or a list of texts.
-fn scopes(node: Option<&Node>) -> Result<BTreeSet<Arc<str>>, Fault> {
+pub(crate) fn scopes(node: Option<&Node>) -> Result<BTreeSet<Arc<str>>, Fault> {
     let wrong = Fault::Invalid("its scopes are neither a text nor a list of texts");
     let Some(node) = node else {
         return Ok(BTreeSet::new());
@@ -137,7 +137,7 @@ fn scopes(node: Option<&Node>) -> Result<BTreeSet<Arc<str>>, Fault> {
 }
 
 /// A claim by its name, or by a JSON Pointer to it.
-fn at<'n>(root: &'n Node, name: &str) -> Option<&'n Node> {
+pub(crate) fn at<'n>(root: &'n Node, name: &str) -> Option<&'n Node> {
     let Some(pointer) = name.strip_prefix('/') else {
         return root.get(name);
     };
@@ -147,7 +147,7 @@ fn at<'n>(root: &'n Node, name: &str) -> Option<&'n Node> {
 }
 
 /// A text that can name somebody: not empty, not too long, nothing that cannot be seen.
-fn text(node: Option<&Node>) -> Option<Arc<str>> {
+pub(crate) fn text(node: Option<&Node>) -> Option<Arc<str>> {
     let text = node?.as_str()?;
     let fine = !text.is_empty() && text.len() <= LONGEST && text.trim() == text;
     (fine && !text.contains(char::is_control)).then(|| Arc::from(text))

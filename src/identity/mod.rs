@@ -9,6 +9,7 @@ mod names;
 mod token;
 
 pub use claims::Caller;
+pub(crate) use claims::{at as claim, scopes as words, text};
 pub use jwk::{Algorithm, KeySet};
 pub use jwks::{Fetch, Jwks, LARGEST_JWKS, Timing};
 pub use names::ClientNames;

@@ -56,6 +56,23 @@ impl Tokens {
     /// # Errors
     /// Why it is not taken.
     pub async fn verify(&self, token: &[u8], clock: &dyn Clock) -> Result<Caller, Fault> {
+        let (claims, until) = self.verified(token, clock).await?;
+        claims::caller(&claims, &self.rules, until)
+    }
+
+    /// The claims of a good token, for who reads others of them than a caller's.
+    ///
+    /// # Errors
+    /// Why it is not taken.
+    pub(crate) async fn claims(&self, token: &[u8], clock: &dyn Clock) -> Result<Document, Fault> {
+        self.verified(token, clock).await.map(|(claims, _)| claims)
+    }
+
+    async fn verified(
+        &self,
+        token: &[u8],
+        clock: &dyn Clock,
+    ) -> Result<(Document, Timestamp), Fault> {
         let token = Token::read(token)?;
         if !self.rules.algorithms.contains(&token.algorithm) {
             return Err(Fault::Invalid("its algorithm is not one of `algorithms`"));
@@ -64,7 +81,7 @@ impl Tokens {
         let signed = self.keys.with(kid, |keys| self.signed(&token, keys)).await;
         signed.ok_or(Fault::NoKeys)??;
         let until = self.timely(&token.claims, clock.now())?;
-        claims::caller(&token.claims, &self.rules, until)
+        Ok((token.claims, until))
     }
 
     /// What the library checks, with the one key that the token means.

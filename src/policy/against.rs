@@ -187,13 +187,11 @@ impl Against<'_> {
             else {
                 continue;
             };
-            let has_role = |role| {
-                approvers
-                    .iter()
-                    .any(|approver| approver.roles.contains(role))
-            };
-            if !approvers.is_empty() && !has_role(role) {
-                let roles = approvers.iter().flat_map(|approver| &approver.roles);
+            // Whom an identity provider gives which roles nobody knows before.
+            let known = !approvers.is_empty() && approvers.oidc.is_none();
+            let roles = || approvers.named().flat_map(|approver| &approver.roles);
+            if known && !roles().any(|one| one == role) {
+                let roles = roles();
                 problems.0.push(
                     self.at(
                         &format!("{}.role", ticket.id),

@@ -152,7 +152,7 @@ impl Incoming {
         if !events.is_answered() {
             // It may come on another stream, where nobody stores it.
             return Err(Failure {
-                refusal: refuse::outcome_unknown(),
+                refusal: refuse::outcome_unknown(None),
                 cut: true,
             });
         }

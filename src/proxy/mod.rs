@@ -178,7 +178,7 @@ pub(crate) fn protocol(
             let upstream = settings.upstreams.get(&route.upstream);
             let url = upstream.map(|upstream| &upstream.url);
             let adapter = Mcp::new(mcp, &route.prefix, url);
-            match Sealer::new(&settings.state_keys()) {
+            match Sealer::new(settings.state_keys()) {
                 Some(sealer) => Box::new(adapter.sealing(Arc::new(sealer))),
                 None => Box::new(adapter),
             }

@@ -3,6 +3,7 @@
 
 mod accept;
 mod agents;
+mod approvers;
 mod forward;
 mod framing;
 mod journal;
@@ -26,8 +27,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use usage::Patience;
 
+use crate::approvals::{Approvals, People, webhook};
 use crate::clock::{Clock, SystemClock};
-use crate::control::approvals;
 use crate::control::health::{self, Operations, Readiness};
 use crate::coverage;
 use crate::forward::{ForwardProxy, Network};
@@ -37,8 +38,7 @@ use crate::policy::Policy;
 use crate::proxy::{HttpUpstream, ProxyService, Setup, Upstream, readers, service};
 use crate::settings::Settings;
 use crate::source::{Problem, Problems};
-use crate::store::Stores;
-use crate::store::tickets::{TicketLimits, sqlite};
+use crate::store::{Stores, tickets};
 
 /// Bound addresses: with port 0 in the settings the system has chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,17 +156,16 @@ pub fn open_stores_at(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Stor
         Ok(readers) => stores.http = readers,
         Err(found) => problems.extend(found.0),
     }
-    if let Some(tickets) = &settings.tickets {
+    if let Some(settings) = &settings.tickets {
         let clock = Arc::clone(&stores.clock);
-        match sqlite::open_serving(
-            &tickets.store,
-            clock,
-            TicketLimits::replaying(tickets.replay_window),
-        ) {
-            Ok(opened) => stores.tickets = Some(opened),
+        match tickets::serve(settings, clock) {
+            Ok(opened) => {
+                stores.tickets = Some(opened.tickets);
+                stores.ledger = opened.ledger.unwrap_or(stores.ledger);
+            }
             Err(error) => problems
                 .0
-                .push(Problem::new(error.to_string()).help("check `tickets.store` in the config")),
+                .push(Problem::new(error.to_string()).help("check `tickets` in the config")),
         }
     }
     if problems.has_errors() {
@@ -234,7 +233,7 @@ pub async fn start_with(
 
     let listen = &settings.listen;
     let speech = match &listen.tls {
-        Some(files) => Speech::Tls(tls::acceptor(files)?),
+        Some(files) => Speech::Tls(tls::acceptor("listen", files, true)?),
         None => Speech::Plain { h2c: listen.h2c },
     };
     let agents = bind("agents", listen.agents).await;
@@ -280,8 +279,13 @@ pub async fn start_with(
         }),
     )];
     if let Some((listener, store)) = approvers {
-        let router = approvals::router(store, settings.approvers.clone(), clock);
-        control.push(spawn_control(listener, router));
+        let people = Arc::new(People::new(settings.approvers.clone()));
+        let approvals = Approvals::new(&settings, people, store, clock, Arc::clone(&metrics))?;
+        approvals.load().await?;
+        control.extend(webhook::spawn(&approvals)?);
+        let tls = listen.approvers_tls.as_ref();
+        let tls = tls.map(|files| tls::acceptor("listen.approvers", files, false));
+        control.push(approvers::spawn(listener, tls.transpose()?, approvals));
     }
     let stop_agents = CancellationToken::new();
     let door = Door {

@@ -1,4 +1,4 @@
-//! TLS at the agents' listener.
+//! TLS at the agents' and the approvers' listeners.
 
 use std::sync::Arc;
 
@@ -15,18 +15,30 @@ use crate::wire::pem;
 pub(super) const HTTP2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
 
-/// Reads the files.
+/// Reads the files that the config names below `at`. HTTP/2 is offered where `http2`.
 ///
 /// # Errors
 /// Every file that is missing or holds the wrong thing, and a key that does not belong to the certificate.
-pub(super) fn acceptor(files: &ListenTls) -> Result<TlsAcceptor, Problems> {
-    let certificates = pem::certificates(&files.certificate)
-        .map_err(|error| problem("certificate", &error, "write the certificate chain in PEM"));
-    let key = pem::private_key(&files.key)
-        .map_err(|error| problem("key", &error, "write the unencrypted private key in PEM"));
+pub(super) fn acceptor(at: &str, files: &ListenTls, http2: bool) -> Result<TlsAcceptor, Problems> {
+    let certificates = pem::certificates(&files.certificate).map_err(|error| {
+        problem(
+            at,
+            "certificate",
+            &error,
+            "write the certificate chain in PEM",
+        )
+    });
+    let key = pem::private_key(&files.key).map_err(|error| {
+        problem(
+            at,
+            "key",
+            &error,
+            "write the unencrypted private key in PEM",
+        )
+    });
     let authorities = files.client_ca.as_deref().map(|path| {
         pem::authorities(path)
-            .map_err(|error| problem("client_ca", &error, "write the authorities in PEM"))
+            .map_err(|error| problem(at, "client_ca", &error, "write the authorities in PEM"))
     });
     let (certificates, key, authorities) = match (certificates, key, authorities.transpose()) {
         (Ok(certificates), Ok(key), Ok(authorities)) => (certificates, key, authorities),
@@ -38,7 +50,7 @@ pub(super) fn acceptor(files: &ListenTls) -> Result<TlsAcceptor, Problems> {
     let provider = Arc::new(default_provider());
     let unusable = |error: &dyn std::fmt::Display| {
         let help = "check that `key` is the private key of the first certificate";
-        Problems::from(problem("certificate", error, help))
+        Problems::from(problem(at, "certificate", error, help))
     };
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -56,10 +68,13 @@ pub(super) fn acceptor(files: &ListenTls) -> Result<TlsAcceptor, Problems> {
     let mut config = builder
         .with_single_cert(certificates, key)
         .map_err(|error| unusable(&error))?;
-    config.alpn_protocols = vec![HTTP2.to_vec(), HTTP1.to_vec()];
+    if http2 {
+        config.alpn_protocols.push(HTTP2.to_vec());
+    }
+    config.alpn_protocols.push(HTTP1.to_vec());
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-fn problem(key: &str, error: &dyn std::fmt::Display, help: &str) -> Problem {
-    Problem::new(format!("`listen.tls.{key}`: {error}")).help(help)
+fn problem(at: &str, key: &str, error: &dyn std::fmt::Display, help: &str) -> Problem {
+    Problem::new(format!("`{at}.tls.{key}`: {error}")).help(help)
 }

@@ -8,15 +8,19 @@ use std::time::Duration;
 
 use http::{HeaderName, Method, Uri};
 
-use super::{JwtPrincipals, MtlsPrincipals, PlacedSecret};
+use super::{Approvers, JwtPrincipals, MtlsPrincipals, PlacedSecret};
 use crate::item::RouteKind;
 use crate::layers::egress::Registered;
 use crate::names::{RouteName, SessionKey, StoreName, ToolName, UpstreamName};
 use crate::principal::Principal;
 use crate::store::sql::ServerTls;
+use crate::wire::seal::SealingKey;
 
 /// What metrics, logs and decisions call the forward listener, as a route and as the upstream behind it.
 pub const FORWARD: &str = "forward";
+
+/// The issuer of principals that the config itself names.
+pub const CONFIG_ISSUER: &str = "config";
 
 /// Everything `serve` needs besides the policy.
 #[derive(Debug)]
@@ -33,8 +37,8 @@ pub struct Settings {
     pub stores: BTreeMap<StoreName, SqlStore>,
     /// Where tickets live; `None`: held calls are refused.
     pub tickets: Option<TicketSettings>,
-    /// Who may approve over the API.
-    pub approvers: Vec<Approver>,
+    /// Who may approve, and by which channels.
+    pub approvers: Approvers,
     /// On whose behalf requests come.
     pub principals: Principals,
     /// What the proxy puts in place of placeholders.
@@ -54,8 +58,10 @@ pub struct Settings {
 pub struct Listen {
     /// Agents: the proxy.
     pub agents: SocketAddr,
-    /// Approvers: the ticket API. Must be out of reach for agents. `None`: no API, only the CLI.
+    /// Approvers: the page and the API. Must be out of reach for agents. `None`: there are none, only the command line.
     pub approvers: Option<SocketAddr>,
+    /// TLS at the approvers' listener. `None`: plain text.
+    pub approvers_tls: Option<ListenTls>,
     /// Operations: health and metrics.
     pub operations: SocketAddr,
     /// Agents: the forward proxy, plain HTTP/1.1. `None`: there is none.
@@ -78,6 +84,7 @@ impl Listen {
         Self {
             agents,
             approvers: None,
+            approvers_tls: None,
             operations,
             forward: None,
             hosts: None,
@@ -88,7 +95,7 @@ impl Listen {
     }
 }
 
-/// Files of the agents' listener, all PEM.
+/// Files of a listener, all PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenTls {
     /// Its certificate, then those that lead to a root.
@@ -342,24 +349,25 @@ pub struct SqlServer {
     pub tls: ServerTls,
 }
 
+/// Where tickets live.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TicketPlace {
+    /// An SQLite file, made if missing; one process serves it.
+    File(PathBuf),
+    /// A PostgreSQL database, which several processes may serve.
+    Postgres(SqlServer),
+}
+
 /// The ticket store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TicketSettings {
-    /// SQLite file; made if missing.
-    pub store: PathBuf,
+    /// Where tickets live.
+    pub store: TicketPlace,
     /// How long a receipt is replayed.
     pub replay_window: Duration,
-}
-
-/// A person who may approve.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Approver {
-    /// Subject of the person.
-    pub subject: Arc<str>,
-    /// API key.
-    pub key: Secret,
-    /// Roles that ticket rules ask for.
-    pub roles: Vec<String>,
+    /// What seals the states that clients carry between a question to their user and its answer, at most two: the first
+    /// seals, both open. None: the process has one of its own.
+    pub state_keys: Vec<SealingKey>,
 }
 
 /// On whose behalf requests come.
@@ -381,6 +389,15 @@ pub enum Principals {
 }
 
 impl Principals {
+    /// Who vouches for the subjects.
+    pub fn issuer(&self) -> Arc<str> {
+        match self {
+            Self::Fixed(principal) => Arc::clone(&principal.issuer),
+            Self::Jwt(jwt) => Arc::clone(&jwt.issuer),
+            Self::ApiKeys { .. } | Self::Mtls(_) => Arc::from(CONFIG_ISSUER),
+        }
+    }
+
     /// The header that carries the caller's credential. Never forwarded.
     pub const fn header(&self) -> Option<&HeaderName> {
         match self {

@@ -36,6 +36,7 @@ pub use json::{json_lines, parse_json};
 pub use nearest::{did_you_mean, nearest};
 pub use problem::{Problem, Problems, Severity, SourceFile, Spot};
 pub use reader::{Field, Reader};
+pub use scalar::duration as read_duration;
 pub use tree::{Entry, Kind, Node, Tree};
 pub use yaml::parse;
 

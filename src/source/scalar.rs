@@ -42,7 +42,7 @@ pub(super) fn number(text: &str) -> Option<Number> {
 }
 
 /// A duration such as `15m`, `1h 30m` or `250ms`: jiff's friendly format, units up to hours.
-pub(super) fn duration(text: &str) -> Option<Duration> {
+pub fn duration(text: &str) -> Option<Duration> {
     SpanParser::new().parse_unsigned_duration(text).ok()
 }
 

@@ -1,5 +1,6 @@
 //! TLS on both sides: who is let in, whom the proxy trusts, which HTTP is spoken.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -92,6 +93,15 @@ pub async fn connect(
     shows: Option<&str>,
     alpn: &[&str],
 ) -> std::io::Result<TlsStream<TcpStream>> {
+    dial(rig.agents(), authority, shows, alpn).await
+}
+
+async fn dial(
+    address: SocketAddr,
+    authority: &Authority,
+    shows: Option<&str>,
+    alpn: &[&str],
+) -> std::io::Result<TlsStream<TcpStream>> {
     let mut roots = RootCertStore::empty();
     roots
         .add(chain(&authority.file("ca.pem")).remove(0))
@@ -110,7 +120,7 @@ pub async fn connect(
             .unwrap(),
     };
     config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
-    let stream = TcpStream::connect(rig.agents()).await?;
+    let stream = TcpStream::connect(address).await?;
     let name = ServerName::try_from("localhost").unwrap();
     TlsConnector::from(Arc::new(config))
         .connect(name, stream)
@@ -161,6 +171,43 @@ async fn agents_speak_either_http_in_tls() {
         received.last().unwrap().header("via")[0].starts_with("2.0 holdpoint-"),
         "{received:?}"
     );
+}
+
+#[tokio::test]
+async fn approvers_have_a_certificate_of_their_own() {
+    let upstream = Upstream::start(|_| json("{}")).await;
+    let authority = Authority::new();
+    authority.sign("proxy", "localhost");
+    let (certificate, key) = (authority.file("proxy.pem"), authority.file("proxy.key"));
+    let more = format!(
+        "listen: {{approvers: {{address: \"127.0.0.1:1\", tls: {{certificate: \"{}\", key: \"{}\"}}}}}}
+tickets: {{store: t.db}}
+approvers: [{{subject: carol, key_env: APPROVER_KEY}}]",
+        certificate.display(),
+        key.display()
+    );
+    let rig = Rig::before(&upstream.url(), &more).await;
+    let address = rig.running().addresses().approvers.unwrap();
+    // One that says nothing holds up nobody.
+    let _silent = TcpStream::connect(address).await.unwrap();
+    for alpn in [&[][..], &["http/1.1", "h2"]] {
+        let mut stream = dial(address, &authority, None, alpn).await.unwrap();
+        let key = ("authorization", "Bearer an-approver-key-of-some-length");
+        let asked = request("GET", "/v1/tickets", &[key, ("connection", "close")], "");
+        stream.write_all(&asked).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        assert!(answer.contains("\"tickets\":[]"), "{answer}");
+    }
+    let mut plain = TcpStream::connect(address).await.unwrap();
+    plain
+        .write_all(&request("GET", "/v1/tickets", &[], ""))
+        .await
+        .unwrap();
+    let mut answer = Vec::new();
+    let _ = plain.read_to_end(&mut answer).await;
+    assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
 }
 
 #[tokio::test]

@@ -1,10 +1,10 @@
-//! The time as a test says.
+//! A clock that moves only when told to.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use holdpoint::clock::Clock;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 /// A clock that moves only when told to.
 pub struct StillClock {
@@ -14,8 +14,12 @@ pub struct StillClock {
 
 impl StillClock {
     pub fn new() -> Arc<Self> {
+        Self::at("2026-11-30T12:00:00Z")
+    }
+
+    pub fn at(now: &str) -> Arc<Self> {
         Arc::new(Self {
-            now: Mutex::new("2026-11-30T12:00:00Z".parse().unwrap()),
+            now: Mutex::new(now.parse().unwrap()),
             running: Mutex::default(),
         })
     }
@@ -25,7 +29,7 @@ impl StillClock {
         *self.running.lock().unwrap() += by;
         let mut now = self.now.lock().unwrap();
         *now = now
-            .checked_add(jiff::SignedDuration::try_from(by).unwrap())
+            .checked_add(SignedDuration::try_from(by).unwrap())
             .unwrap();
     }
 
@@ -33,7 +37,7 @@ impl StillClock {
     pub fn back(&self, by: Duration) {
         let mut now = self.now.lock().unwrap();
         *now = now
-            .checked_sub(jiff::SignedDuration::try_from(by).unwrap())
+            .checked_sub(SignedDuration::try_from(by).unwrap())
             .unwrap();
     }
 }

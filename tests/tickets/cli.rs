@@ -128,7 +128,8 @@ async fn a_denial_is_kept_with_its_comment_and_is_final() {
     assert!(denied.starts_with(&format!("denied {id}")), "{denied}");
     let show = live.text(&["show", &id]);
     assert!(show.contains("\"wrong \\u{202e}order\""), "{show}");
-    let (code, error) = live.error(&["approve", &id]);
+    let digest = live.digest(&id).await;
+    let (code, error) = live.error(&["approve", &id, "--digest", &digest[..8]]);
     assert_eq!(code, 1);
     assert!(error.contains("is denied"), "{error}");
     assert_eq!(send(&live.guard, &refund()).await.word(), "approval_denied");
@@ -171,7 +172,7 @@ async fn nothing_hidden_or_padded_reaches_the_terminal() {
 async fn what_cannot_be_done_is_said_in_one_line() {
     let live = Live::new();
     send(&live.guard, &refund()).await;
-    for command in ["show", "approve", "deny"] {
+    for command in ["show", "approve", "deny", "revoke"] {
         let (code, error) = live.error(&[command, "tkt_none"]);
         assert_eq!(code, 2);
         assert!(error.contains("there is no ticket tkt_none"), "{error}");
@@ -192,6 +193,104 @@ async fn what_cannot_be_done_is_said_in_one_line() {
         other.1.contains("notes.txt is not a ticket store"),
         "{}",
         other.1
+    );
+}
+
+#[tokio::test]
+async fn what_was_not_shown_is_not_approved() {
+    let live = Live::new();
+    let id = send(&live.guard, &refund()).await.ticket().to_string();
+    // Nobody sits at a terminal here.
+    let (code, error) = live.error(&["approve", &id]);
+    assert_eq!(code, 2);
+    assert!(error.contains("`--digest`"), "{error}");
+    for digest in ["", "1234567", "not hex!"] {
+        let (code, error) = live.error(&["approve", &id, "--digest", digest]);
+        assert_eq!(code, 2);
+        assert!(error.contains("hex digits"), "{digest}: {error}");
+    }
+    let state = live.store.get(id.as_str().into()).await.unwrap().unwrap();
+    assert_eq!(state.state.as_str(), "requested");
+}
+
+#[tokio::test]
+async fn an_approval_is_taken_back() {
+    let live = Live::new();
+    let id = send(&live.guard, &refund()).await.ticket().to_string();
+    let digest = live.digest(&id).await;
+    live.text(&["approve", &id, "--digest", &digest]);
+    let revoked = live.text(&["revoke", &id, "--comment", "not today"]);
+    assert!(revoked.starts_with(&format!("revoked {id}")), "{revoked}");
+    assert_eq!(send(&live.guard, &refund()).await.word(), "approval_denied");
+    let list = live.text(&["list", "--state", "revoked,denied", "--subject", "ann"]);
+    assert!(list.contains(&id), "{list}");
+    assert_eq!(live.text(&["list", "--tenant", "other"]), "no tickets\n");
+    assert_eq!(live.text(&["mandates"]), "no mandates\n");
+    let (code, error) = live.error(&["mandates", "--end", "mdt_none"]);
+    assert_eq!(code, 2);
+    assert!(error.contains("there is no mandate mdt_none"), "{error}");
+}
+
+#[tokio::test]
+async fn an_unknown_outcome_is_found_out_with_a_note() {
+    let live = Live::new();
+    let id = send(&live.guard, &refund()).await.ticket().to_string();
+    let digest = live.digest(&id).await;
+    live.text(&["approve", &id, "--digest", &digest[..12]]);
+    let note = ["--not-done", "--note", "the bank shows nothing"];
+    let (code, error) = live.error(&[&["reconcile", &id][..], &note].concat());
+    assert_eq!(code, 1);
+    assert!(error.contains("only what is unknown"), "{error}");
+    drop(send(&live.guard, &refund()).await.claim());
+    while live
+        .store
+        .get(id.as_str().into())
+        .await
+        .unwrap()
+        .unwrap()
+        .state
+        .as_str()
+        != "unknown"
+    {
+        tokio::task::yield_now().await;
+    }
+    let resolved = live.text(&[&["reconcile", &id][..], &note].concat());
+    assert!(
+        resolved.starts_with(&format!("resolved_not_done {id}")),
+        "{resolved}"
+    );
+    let show = live.text(&["show", &id]);
+    assert!(show.contains("\"the bank shows nothing\""), "{show}");
+}
+
+#[test]
+fn a_password_is_hashed_for_the_config() {
+    use std::io::Write as _;
+    let hash = |password: &str| {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_holdpoint"))
+            .args(["approver", "hash"])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut input = child.stdin.take().unwrap();
+        input.write_all(password.as_bytes()).unwrap();
+        drop(input);
+        child.wait_with_output().unwrap()
+    };
+    let output = hash("correct horse battery\n");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with("$argon2id$v=19$"), "{text}");
+    assert!(holdpoint::approvals::password::verify(
+        "correct horse battery",
+        text.trim()
+    ));
+    let (code, error) = failure(&hash("too short\n"));
+    assert_eq!(code, 2);
+    assert!(
+        error.contains("15 characters") && !error.contains("too short\n"),
+        "{error}"
     );
 }
 
@@ -234,4 +333,83 @@ principal: {fixed: {subject: ann}}
         error.contains("did you mean `policy`?") && error.contains("`--store FILE`"),
         "{error}"
     );
+}
+
+/// The same command of another room.
+fn audit(live: &Live, args: &[&str]) -> (i32, String) {
+    let path = live.folder.path().join("tickets.db");
+    let output = Command::new(env!("CARGO_BIN_EXE_holdpoint"))
+        .args(["audit", "verify", "--store"])
+        .arg(path)
+        .args(args)
+        .output()
+        .unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (
+        output.status.code().unwrap(),
+        String::from_utf8(said).unwrap(),
+    )
+}
+
+#[tokio::test]
+async fn the_audit_is_walked_and_tampering_is_told() {
+    let live = Live::new();
+    let id = send(&live.guard, &refund()).await.ticket().to_string();
+    let digest = live.digest(&id).await;
+    live.text(&["approve", &id, "--digest", &digest[..8]]);
+    send(&live.guard, &refund()).await.claim();
+    let (code, said) = audit(&live, &[]);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.starts_with("the audit holds: "), "{said}");
+    let head = said.trim().rsplit_once("head ").unwrap().1.to_owned();
+    assert_eq!(audit(&live, &["--head", &head]).0, 0);
+    assert_eq!(audit(&live, &["--head", "3"]).0, 2);
+
+    let raw = rusqlite::Connection::open(live.folder.path().join("tickets.db")).unwrap();
+    let copy = |sql: &str| raw.execute_batch(sql).unwrap();
+    copy("CREATE TABLE kept AS SELECT * FROM audit; CREATE TABLE tickets AS SELECT * FROM ticket");
+    let restore = "DELETE FROM audit; INSERT INTO audit SELECT * FROM kept; \
+                   DELETE FROM ticket; INSERT INTO ticket SELECT * FROM tickets";
+    let tampering = [
+        (
+            "UPDATE audit SET actor = 'local:sam' WHERE seq = 2",
+            "row 2 was changed",
+        ),
+        (
+            "UPDATE audit SET at = at + 1 WHERE seq = 1",
+            "row 1 was changed",
+        ),
+        (
+            "UPDATE audit SET event = 'nothing' WHERE seq = 2",
+            "cannot be read after row 0",
+        ),
+        ("DELETE FROM audit WHERE seq = 2", "row 2 is missing"),
+        ("DELETE FROM audit WHERE seq = 1", "row 1 is missing"),
+        (
+            "UPDATE audit SET seq = -seq WHERE seq IN (1, 2); UPDATE audit SET seq = 3 + seq WHERE seq < 0",
+            "row 1",
+        ),
+        ("DELETE FROM audit WHERE seq > 1", "was noted"),
+        // Nobody approved it, by the audit.
+        (
+            "UPDATE ticket SET state = 'approved'",
+            "is approved, and no row leads there",
+        ),
+        (
+            "INSERT INTO ticket SELECT seq + 1, 'tkt_x', 'failed', digest, tenant, issuer, subject, agent, session, route, \
+             upstream, tool, arguments, policy, layer, rule, reason, gate, summary, created_at, expires_at, 0, 0, NULL, NULL, \
+             NULL, NULL, NULL, NULL, NULL, NULL, roles, 1, 0, '[]', '{}', NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, \
+             NULL, NULL FROM ticket",
+            "ticket tkt_x is failed",
+        ),
+    ];
+    for (sql, told) in tampering {
+        copy(sql);
+        let (code, said) = audit(&live, &["--head", &head]);
+        assert_eq!(code, 1, "{sql}: {said}");
+        assert!(said.contains(told), "{sql}: {said}");
+        copy(restore);
+        let (code, said) = audit(&live, &["--head", &head]);
+        assert_eq!(code, 0, "{said}");
+    }
 }

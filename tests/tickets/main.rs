@@ -10,14 +10,23 @@
 
 mod api;
 mod cli;
+mod conformance;
 mod crash;
+mod desk;
+mod killed;
 mod lifecycle;
 mod limits;
-#[expect(dead_code, reason = "other crates of tests use the rest")]
+mod login;
+mod migration;
+mod promises;
+mod provider;
+mod slack;
+#[expect(dead_code, reason = "other test crates use the rest")]
 #[path = "../support/mod.rs"]
 mod support;
 mod table;
 mod waiting;
+mod webhook;
 mod world;
 
 /// The store that a server has by default.

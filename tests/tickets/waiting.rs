@@ -56,7 +56,10 @@ async fn a_person_says_why_not() {
     };
     desk.store().answer(no).await.unwrap();
     let told = client.answer().await;
-    assert_eq!((told.status, told.code().as_str()), (403, "approval_denied"));
+    assert_eq!(
+        (told.status, told.code().as_str()),
+        (403, "approval_denied")
+    );
     let comment = "\"Ask for a \\\"credit note\\\"\\n\\u{202e}instead.\"";
     assert_eq!(told.json()["comment"], comment);
     assert_eq!(told.json()["tell_user"], "A person refused this.");
@@ -97,7 +100,10 @@ async fn a_shutdown_keeps_nobody_waiting() {
     let ended = desk.rig.take().shutdown();
     let (ended, told) = tokio::join!(ended, client.answer());
     assert_eq!(ended, holdpoint::serve::Drained::Whole);
-    assert_eq!((told.status, told.code().as_str()), (403, "approval_required"));
+    assert_eq!(
+        (told.status, told.code().as_str()),
+        (403, "approval_required")
+    );
     assert_eq!(desk.reached(), 0);
 }
 
@@ -155,7 +161,10 @@ async fn an_mcp_client_without_streams_waits_in_silence_and_replays_say_so() {
     desk.waiting(1).await;
     desk.approve(&first(&desk).await).await;
     let sent = client.answer().await.json();
-    assert_eq!((&sent["id"], &sent["result"]["_meta"]), (&json!(7), &Value::Null));
+    assert_eq!(
+        (&sent["id"], &sent["result"]["_meta"]),
+        (&json!(7), &Value::Null)
+    );
     let replayed = desk.ask(&plain(8)).await;
     assert_eq!(replayed.header("holdpoint-replayed"), Some("true"));
     let replayed = replayed.json();
@@ -196,7 +205,9 @@ async fn a_refusal_is_structured_where_no_schema_stands_against_it() {
 #[tokio::test]
 async fn a_hint_is_not_authority_and_does_not_leave() {
     let desk = Desk::with(&Shelf::sqlite(), POLICY, "", server).await;
-    let held = desk.ask(&call(1, json!({"holdpoint-ticket": "tkt_forged"}))).await;
+    let held = desk
+        .ask(&call(1, json!({"holdpoint-ticket": "tkt_forged"})))
+        .await;
     assert_eq!(told(&held)["error"], "approval_required");
     let ticket = first(&desk).await;
     desk.approve(&ticket).await;
@@ -209,26 +220,33 @@ async fn a_hint_is_not_authority_and_does_not_leave() {
     // It is spent: named with another call, that call is not asked for.
     let other = refund().with("holdpoint-ticket", ticket.as_str());
     let mismatch = desk.ask(&other).await;
-    assert_eq!((mismatch.status, mismatch.code().as_str()), (422, "ticket_mismatch"));
+    assert_eq!(
+        (mismatch.status, mismatch.code().as_str()),
+        (422, "ticket_mismatch")
+    );
     assert_eq!(mismatch.header("x-should-retry"), Some("false"));
     assert_eq!(desk.all().await.len(), 1);
 }
 
-/// A refund that the agent carries out itself.
+/// A transfer that the agent carries out itself.
 fn by_agent(hold: &str) -> String {
-    POLICY.replace(
-        "{tool: refund, ticket: {gate: approve, role: finance, ttl: 15m,",
-        &format!("{{tool: refund, executes_at: agent, ticket: {{gate: approve, role: finance, ttl: 15m,{hold}"),
+    format!(
+        "{POLICY}  - tool: transfer
+    executes_at: agent
+    ticket: {{gate: approve, role: finance, ttl: 15m,{hold} summary: \"Transfer {{/amount}} on {{/order}}\"}}
+"
     )
 }
 
 const ARGUMENTS: &str = r#"{\"order\":\"A-1\",\"amount\":5}"#;
 
 fn tool_call(id: &str) -> String {
-    format!(r#"{{"id":"{id}","type":"function","function":{{"name":"refund","arguments":"{ARGUMENTS}"}}}}"#)
+    format!(
+        r#"{{"id":"{id}","type":"function","function":{{"name":"transfer","arguments":"{ARGUMENTS}"}}}}"#
+    )
 }
 
-/// A model that proposes the refund at once, as a stream where it is asked for one.
+/// A model that proposes the transfer at once, as a stream where it is asked for one.
 fn model(got: &Received) -> Vec<Step> {
     let asked: Value = serde_json::from_slice(&got.body).unwrap();
     let id = format!("call_{}", got.body.len());
@@ -272,7 +290,12 @@ async fn a_models_turn_waits_for_the_approval_of_its_call() {
         // Another user turn: the same words are the same call.
         let session = format!("turn-{ticket}");
         let asked = String::from_utf8(chat(&[user("refund it")], stream)).unwrap();
-        client.send(asked.replace("holdpoint-session: s1", &format!("holdpoint-session: {session}"))).await;
+        client
+            .send(asked.replace(
+                "holdpoint-session: s1",
+                &format!("holdpoint-session: {session}"),
+            ))
+            .await;
         desk.waiting(ticket).await;
         if stream {
             client.head().await;
@@ -285,7 +308,10 @@ async fn a_models_turn_waits_for_the_approval_of_its_call() {
         } else {
             client.answer().await.text().to_owned()
         };
-        assert!(said.contains("refund") && said.contains("tool_calls"), "{said}");
+        assert!(
+            said.contains("transfer") && said.contains("tool_calls"),
+            "{said}"
+        );
         assert!(!said.contains("[holdpoint]"), "{said}");
         assert_eq!(desk.state(&newest).await, TicketState::Succeeded);
     }
@@ -298,12 +324,15 @@ async fn a_call_is_proposed_again_once_its_output_was_seen() {
     let begin = [user("refund it")];
     let held = says(&begin).await;
     let note = held["choices"][0]["message"]["content"].as_str().unwrap();
-    assert!(note.contains("approval_required") && note.contains("Refund 5 on A-1"), "{note}");
+    assert!(
+        note.contains("approval_required") && note.contains("Transfer 5 on A-1"),
+        "{note}"
+    );
     let ticket = first(&desk).await;
     desk.approve(&ticket).await;
     let released = says(&begin).await;
     let call = released["choices"][0]["message"]["tool_calls"][0].clone();
-    assert_eq!(call["function"]["name"], "refund");
+    assert_eq!(call["function"]["name"], "transfer");
     // The answer was lost, and the same turn is asked for once more: it is not done twice.
     let lost = says(&begin).await;
     let note = lost["choices"][0]["message"]["content"].as_str().unwrap();
@@ -327,6 +356,6 @@ async fn a_call_is_proposed_again_once_its_output_was_seen() {
     let released = says(&seen).await;
     assert_eq!(
         released["choices"][0]["message"]["tool_calls"][0]["function"]["name"],
-        "refund"
+        "transfer"
     );
 }

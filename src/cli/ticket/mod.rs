@@ -1,5 +1,6 @@
-//! `holdpoint ticket`: works on the store's file itself, so that access to the file is the authority to approve.
+//! `holdpoint ticket`: works on the store itself, so that access to the store is the authority to approve.
 
+mod answer;
 mod view;
 
 use std::path::{Path, PathBuf};
@@ -11,18 +12,18 @@ use clap::builder::TypedValueParser as _;
 use super::{Failure, print, user};
 use crate::clock::SystemClock;
 use crate::layers::tickets::show::escape;
-use crate::names::TicketId;
-use crate::settings::{self, Overrides};
+use crate::names::{MandateId, TicketId};
+use crate::settings::{self, Overrides, TicketSettings};
 use crate::store::tickets::{
-    Answer, AnswerError, Decider, Filter, TicketError, TicketLimits, TicketState, TicketStore,
-    Verdict, sqlite,
+    self, AnswerError, Decider, Filter, MandateFilter, Ticket, TicketError, TicketLimits,
+    TicketState, TicketStore, Verdict, sqlite,
 };
 
 /// Which store.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 pub struct StoreArgs {
-    /// Config file; its `tickets.store` is used.
+    /// Config file; the store of its `tickets` is used.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// The ticket store itself.
@@ -30,23 +31,54 @@ pub struct StoreArgs {
     store: Option<PathBuf>,
 }
 
+/// Which tickets.
+#[derive(Debug, clap::Args)]
+pub struct ListArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// Only tickets in this state; several with commas between.
+    #[arg(long, value_parser = states(), value_delimiter = ',')]
+    state: Vec<TicketState>,
+    /// Only this tenant's.
+    #[arg(long)]
+    tenant: Option<String>,
+    /// Only this user's.
+    #[arg(long)]
+    subject: Option<String>,
+    /// Only for this tool.
+    #[arg(long)]
+    tool: Option<String>,
+    /// Only those asked for before the one with this `seq`: the next page.
+    #[arg(long, value_name = "SEQ")]
+    before: Option<u64>,
+    /// At most so many.
+    #[arg(long, default_value_t = 100)]
+    limit: u32,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// An answer to a request.
+#[derive(Debug, clap::Args)]
+pub struct AnswerArgs {
+    /// The ticket's id.
+    id: String,
+    #[command(flatten)]
+    store: StoreArgs,
+    /// For the record, and for the agent where the answer is a no.
+    #[arg(long, value_name = "TEXT")]
+    comment: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
 /// Subcommands.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     /// List tickets, newest first.
-    List {
-        #[command(flatten)]
-        store: StoreArgs,
-        /// Only tickets in this state.
-        #[arg(long, value_parser = states())]
-        state: Option<TicketState>,
-        /// At most so many.
-        #[arg(long, default_value_t = 100)]
-        limit: u32,
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-    },
+    List(ListArgs),
     /// Show one ticket with every argument.
     Show {
         /// Its id.
@@ -60,31 +92,32 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Approve a request: the identical call goes through once.
+    /// Approve a request: with enough approvals the identical call goes through once.
     Approve {
-        /// Its id.
-        id: String,
         #[command(flatten)]
-        store: StoreArgs,
-        /// First 8 or more hex digits of the digest that was shown: refuse if the ticket has another.
+        answer: AnswerArgs,
+        /// First 8 or more hex digits of the digest that was shown. On a terminal they are asked for.
         #[arg(long, value_name = "PREFIX")]
         digest: Option<String>,
-        /// For the record.
-        #[arg(long, value_name = "TEXT")]
-        comment: Option<String>,
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
     },
     /// Deny a request, or take back an approval that is not used yet.
-    Deny {
-        /// Its id.
-        id: String,
+    Deny(AnswerArgs),
+    /// Take back an approval that is not used yet.
+    Revoke(AnswerArgs),
+    /// Say what became of a call whose outcome is unknown.
+    Reconcile(answer::ReconcileArgs),
+    /// Give the mandate that the request's rule offers, or a smaller one.
+    Grant(answer::GrantArgs),
+    /// List mandates, or end one.
+    Mandates {
         #[command(flatten)]
         store: StoreArgs,
-        /// For the record.
-        #[arg(long, value_name = "TEXT")]
-        comment: Option<String>,
+        /// Only those under which a call may pass.
+        #[arg(long)]
+        live: bool,
+        /// End this one now.
+        #[arg(long, value_name = "ID")]
+        end: Option<String>,
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -98,8 +131,13 @@ fn states() -> impl clap::builder::TypedValueParser<Value = TicketState> {
 }
 
 /// Runs the command.
+///
+/// # Errors
+/// What was asked for is wrong, does not count, or the store failed.
 pub fn run(command: &Command) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
         .build()
         .map_err(|error| Failure::Failed(format!("error: cannot start: {error}")))?;
     runtime.block_on(dispatch(command))
@@ -107,120 +145,121 @@ pub fn run(command: &Command) -> Result<(), Failure> {
 
 async fn dispatch(command: &Command) -> Result<(), Failure> {
     match command {
-        Command::List {
-            store,
-            state,
-            limit,
-            json,
-        } => {
-            let filter = Filter {
-                states: state.iter().copied().collect(),
-                limit: *limit,
-                ..Filter::default()
-            };
-            let tickets = open(store)?
-                .list(filter)
-                .await
-                .map_err(|error| failed(&error))?;
-            if *json {
-                return view::json(&tickets);
-            }
-            print(view::list(&tickets));
-            Ok(())
-        }
+        Command::List(args) => list(args).await,
         Command::Show {
             id,
             store,
             full,
             json,
         } => {
-            let id = TicketId::from(id.as_str());
-            let found = open(store)?
-                .get(id.clone())
-                .await
-                .map_err(|error| failed(&error))?;
-            let ticket = found.ok_or_else(|| refused(&AnswerError::NoSuchTicket(id)))?;
+            let ticket = get(&*open(store)?, id).await?;
             if *json {
                 return view::json(&ticket);
             }
             print(view::show(&ticket, *full));
             Ok(())
         }
-        Command::Approve {
-            id,
+        Command::Approve { answer, digest } => answer::approve(answer, digest.as_deref()).await,
+        Command::Deny(args) => answer::answer(args, Verdict::Deny, None).await,
+        Command::Revoke(args) => answer::answer(args, Verdict::Revoke, None).await,
+        Command::Reconcile(args) => answer::reconcile(args).await,
+        Command::Grant(args) => answer::grant(args).await,
+        Command::Mandates {
             store,
-            digest,
-            comment,
+            live,
+            end,
             json,
-        } => {
-            answer(
-                store,
-                id,
-                Verdict::Approve,
-                digest.as_ref(),
-                comment.as_ref(),
-                *json,
-            )
-            .await
-        }
-        Command::Deny {
-            id,
-            store,
-            comment,
-            json,
-        } => answer(store, id, Verdict::Deny, None, comment.as_ref(), *json).await,
+        } => mandates(store, *live, end.as_deref(), *json).await,
     }
 }
 
-async fn answer(
-    store: &StoreArgs,
-    id: &str,
-    verdict: Verdict,
-    digest_prefix: Option<&String>,
-    comment: Option<&String>,
-    json: bool,
-) -> Result<(), Failure> {
-    let answer = Answer {
-        ticket: TicketId::from(id),
-        verdict,
-        by: Decider::Local(user::name()),
-        digest_prefix: digest_prefix.cloned(),
-        comment: comment.cloned(),
+async fn list(args: &ListArgs) -> Result<(), Failure> {
+    let filter = Filter {
+        states: args.state.clone(),
+        tenants: args.tenant.clone().map(|tenant| vec![tenant]),
+        subject: args.subject.clone(),
+        tool: args.tool.clone(),
+        before: args.before,
+        limit: args.limit,
+        ..Filter::default()
     };
-    let answered = open(store)?
-        .answer(answer)
-        .await
-        .map_err(|error| refused(&error))?;
-    if json {
-        return view::json(&answered);
+    let listed = open(&args.store)?.list(filter).await;
+    let tickets = listed.map_err(|error| failed(&error))?;
+    if args.json {
+        return view::json(&tickets);
     }
-    print(view::answered(&answered));
+    print(view::list(&tickets));
     Ok(())
 }
 
-fn open(args: &StoreArgs) -> Result<Arc<dyn TicketStore>, Failure> {
-    sqlite::open_existing(&path(args)?, SystemClock::shared(), TicketLimits::default())
-        .map_err(|error| Failure::Input(format!("error: {error}")))
+async fn mandates(
+    store: &StoreArgs,
+    live: bool,
+    end: Option<&str>,
+    json: bool,
+) -> Result<(), Failure> {
+    let store = open(store)?;
+    let mandates = match end {
+        Some(id) => {
+            let by = Decider::Local(user::name());
+            let ended = store.end_mandate(MandateId::from(id), by).await;
+            let ended = ended.map_err(|error| failed(&error))?;
+            vec![ended.ok_or_else(|| {
+                Failure::Input(format!(
+                    "error: there is no mandate {}; `holdpoint ticket mandates` names them",
+                    escape(id)
+                ))
+            })?]
+        }
+        None => {
+            let filter = MandateFilter {
+                live,
+                limit: 1000,
+                ..MandateFilter::default()
+            };
+            let listed = store.mandates(filter).await;
+            listed.map_err(|error| failed(&error))?
+        }
+    };
+    if json {
+        return view::json(&mandates);
+    }
+    print(view::mandates(&mandates));
+    Ok(())
 }
 
-fn path(args: &StoreArgs) -> Result<PathBuf, Failure> {
-    if let Some(store) = &args.store {
-        return Ok(store.clone());
-    }
+async fn get(store: &dyn TicketStore, id: &str) -> Result<Ticket, Failure> {
+    let id = TicketId::from(id);
+    let found = store.get(id.clone()).await;
+    let found = found.map_err(|error| failed(&error))?;
+    found.ok_or_else(|| refused(&AnswerError::NoSuchTicket(id)))
+}
+
+/// Opens the store that the arguments name.
+pub(super) fn open(args: &StoreArgs) -> Result<Arc<dyn TicketStore>, Failure> {
+    let clock = SystemClock::shared();
+    let opened = match &args.store {
+        Some(store) => sqlite::open_existing(store, clock, TicketLimits::default()),
+        None => tickets::existing(&configured(args)?, clock).map(|opened| opened.tickets),
+    };
+    opened.map_err(|error| Failure::Input(format!("error: {error}")))
+}
+
+/// The ticket store that the config names.
+fn configured(args: &StoreArgs) -> Result<TicketSettings, Failure> {
     let config = args.config.as_deref().unwrap_or(Path::new(""));
     // A whole config names secrets that a person at the command line need not have.
     let settings = settings::load(config, &Overrides::default()).map_err(|problems| {
         Failure::Input(format!(
-            "{problems}\nnote: `--store FILE` names the ticket store without the config"
+            "{problems}\nnote: `--store FILE` names a ticket store in a file without the config"
         ))
     })?;
-    let tickets = settings.tickets.ok_or_else(|| {
+    settings.tickets.ok_or_else(|| {
         Failure::Input(format!(
-            "error: {} names no ticket store; set `tickets.store` in it",
+            "error: {} names no ticket store; set `tickets` in it",
             config.display()
         ))
-    })?;
-    Ok(tickets.store)
+    })
 }
 
 fn failed(error: &TicketError) -> Failure {

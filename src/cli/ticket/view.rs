@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::cli::{Failure, print};
 use crate::layers::tickets::show::{escape, leaves, shorten, visible_json};
 use crate::policy::Gate;
-use crate::store::tickets::{Ticket, TicketState};
+use crate::store::tickets::{Mandate, Ticket, TicketState};
 
 /// Digits of a digest where the whole one has no room.
 const SHORT_DIGEST: usize = 12;
@@ -80,6 +80,13 @@ pub(super) fn show(ticket: &Ticket, full: bool) -> String {
         let text = if full { escape(&text) } else { shorten(&text) };
         table.add_row([format!("  {}", escape(&at)), text]);
     }
+    if let Some(said) = &ticket.said {
+        let said = format!(
+            "{} (the agent's own words, not to be trusted)",
+            shorten(said)
+        );
+        table.add_row(["agent says".to_owned(), said]);
+    }
     lines(&table)
 }
 
@@ -123,6 +130,7 @@ fn facts(ticket: &Ticket) -> Vec<(&'static str, String)> {
         );
         facts.push(("answered", text));
     }
+    facts.extend(context(ticket));
     if let Some(completed) = &ticket.completed {
         let kind = completed
             .content_type
@@ -148,6 +156,48 @@ fn facts(ticket: &Ticket) -> Vec<(&'static str, String)> {
                 earlier.created_at, earlier.id, earlier.state
             ),
         ));
+    }
+    facts
+}
+
+/// Objects and their owners, where values came from, what is new, and what was found out.
+fn context(ticket: &Ticket) -> Vec<(&'static str, String)> {
+    let mut facts = Vec::new();
+    for resource in &ticket.bound.resources {
+        let owner = resource.owner.as_deref();
+        let owner = owner.map_or_else(|| "nobody".to_owned(), shorten);
+        let mut text = format!(
+            "{} {} belongs to {owner}",
+            escape(&resource.at),
+            shorten(&resource.id)
+        );
+        for (column, value) in &resource.state {
+            let value = value.as_deref().map_or_else(|| "null".to_owned(), shorten);
+            text.push_str(&format!(", {} {value}", escape(column)));
+        }
+        facts.push(("object", text));
+    }
+    for origin in &ticket.bound.origins {
+        let (at, from) = (escape(&origin.at), shorten(&origin.from));
+        facts.push(("origin", format!("{at} was first said by {from}")));
+    }
+    for at in &ticket.bound.first_time {
+        let text = format!("{} was never used before by this user", escape(at));
+        facts.push(("first time", text));
+    }
+    if let Some(resolved) = &ticket.resolved {
+        let note = resolved.note.as_deref();
+        let note = note.map(|note| format!(", \"{}\"", shorten(note)));
+        let text = format!(
+            "found out by {} at {}{}",
+            escape(&resolved.by),
+            resolved.at,
+            note.unwrap_or_default()
+        );
+        facts.push(("resolved", text));
+    }
+    if let Some(mandate) = &ticket.mandate {
+        facts.push(("mandate", mandate.to_string()));
     }
     facts
 }
@@ -221,4 +271,46 @@ pub(super) fn answered(ticket: &Ticket) -> String {
         ticket.summary,
         permits(ticket)
     )
+}
+
+/// One line per mandate.
+pub(super) fn mandates(mandates: &[Mandate]) -> String {
+    if mandates.is_empty() {
+        return "no mandates".to_owned();
+    }
+    let mut table = table();
+    table.set_header([
+        "MANDATE", "FOR", "TOOL", "USED", "SPENT", "EXPIRES", "GIVEN BY",
+    ]);
+    for mandate in mandates {
+        let currency = mandate.currency.as_deref();
+        let currency = currency.map(|it| format!(" {}", shorten(it)));
+        let spent = match mandate.at_most {
+            Some(most) => format!(
+                "{} of {most}{}",
+                mandate.spent,
+                currency.unwrap_or_default()
+            ),
+            None => "-".to_owned(),
+        };
+        let time = |at: jiff::Timestamp| at.strftime("%Y-%m-%d %H:%M:%SZ").to_string();
+        let end = match mandate.ended_at {
+            Some(at) => format!("ended {}", time(at)),
+            None => time(mandate.expires_at),
+        };
+        table.add_row([
+            mandate.id.to_string(),
+            shorten(&mandate.subject),
+            format!(
+                "{} at {}",
+                shorten(mandate.tool.as_str()),
+                shorten(mandate.upstream.as_str())
+            ),
+            format!("{} of {}", mandate.used, mandate.uses),
+            spent,
+            end,
+            shorten(&mandate.granted_by.record()),
+        ]);
+    }
+    lines(&table)
 }

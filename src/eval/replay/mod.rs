@@ -31,8 +31,8 @@ use crate::policy::{ExecutesAt, Lookup};
 use crate::principal::Principal;
 use crate::proxy::{self, ProxyService, Setup};
 use crate::settings::{
-    HttpTool, Limits, Listen, ModelRoute, Principals, Route, RouteProtocol, SessionSource,
-    Settings, Timeouts, Upstream,
+    Approvers, HttpTool, Limits, Listen, ModelRoute, Principals, Route, RouteProtocol,
+    SessionSource, Settings, Timeouts, Upstream,
 };
 use crate::source::{Problem, Problems};
 use crate::store::Stores;
@@ -411,7 +411,7 @@ pub(in crate::eval) fn settings(
         routes: std::iter::once(model).chain(tool_routes).collect(),
         stores: BTreeMap::new(),
         tickets: None,
-        approvers: Vec::new(),
+        approvers: Approvers::default(),
         principals,
         secrets: Vec::new(),
         registered: Vec::new(),

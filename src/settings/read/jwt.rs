@@ -111,7 +111,7 @@ fn url(field: &Field<'_>) -> Option<Uri> {
     uri
 }
 
-fn algorithms(field: &Field<'_>) -> Option<Vec<Algorithm>> {
+pub(super) fn algorithms(field: &Field<'_>) -> Option<Vec<Algorithm>> {
     let words = Algorithm::ALL.map(|algorithm| (algorithm.as_str(), algorithm));
     let read: Vec<_> = field
         .filled_list()?
@@ -121,7 +121,7 @@ fn algorithms(field: &Field<'_>) -> Option<Vec<Algorithm>> {
     read.into_iter().collect()
 }
 
-fn leeway(field: &Field<'_>) -> Option<Duration> {
+pub(super) fn leeway(field: &Field<'_>) -> Option<Duration> {
     let leeway = field.duration()?;
     if leeway > LARGEST_LEEWAY {
         field.error(

@@ -38,9 +38,10 @@ impl Reading<'_> {
             None => Some(default(port)),
         };
         let agents = or(agents, 8080);
-        let for_approvers = match (for_approvers, approvers) {
-            (None, false) => Some(None),
-            (field, _) => or(field, 8081).map(Some),
+        let (for_approvers, approvers_tls) = match (for_approvers, approvers) {
+            (None, false) => (Some(None), Some(None)),
+            (Some(field), _) if field.is_map() => self.listen_in_tls(field),
+            (field, _) => (or(field, 8081).map(Some), Some(None)),
         };
         let operations = or(operations, 9090);
         let forward = forward
@@ -61,6 +62,7 @@ impl Reading<'_> {
         let listen = Listen {
             agents: agents?,
             approvers: for_approvers?,
+            approvers_tls: approvers_tls?,
             operations: operations?,
             forward: forward?,
             hosts: hosts?,
@@ -69,6 +71,33 @@ impl Reading<'_> {
             h2c: plain_http2?,
         };
         distinct(&listen, &fields)
+    }
+
+    /// `{address, tls}` of the approvers' listener.
+    #[expect(
+        clippy::option_option,
+        reason = "each of the two may be left out, and each may be wrong"
+    )]
+    fn listen_in_tls(
+        &self,
+        field: &Field<'_>,
+    ) -> (Option<Option<SocketAddr>>, Option<Option<ListenTls>>) {
+        let Some(mut fields) = field.map() else {
+            return (None, None);
+        };
+        let at = fields.required("address").and_then(|f| address(&f));
+        let files = fields.optional("tls").map_or(Some(None), |field| {
+            let files = self.listen_tls(&field)?;
+            if files.client_ca.is_some() {
+                field.error(
+                    "approvers are not known by certificates",
+                    "remove `client_ca`",
+                );
+                return None;
+            }
+            Some(Some(files))
+        });
+        (at.map(Some), files)
     }
 
     fn listen_tls(&self, field: &Field<'_>) -> Option<ListenTls> {

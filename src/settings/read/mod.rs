@@ -1,5 +1,6 @@
 //! Settings from a file, the environment and flags: merged by `config`, then read once, every problem at its place.
 
+mod approvers;
 mod jwt;
 mod layers;
 mod listen;
@@ -10,6 +11,7 @@ mod principals;
 mod registered;
 mod routes;
 mod secrets;
+mod states;
 mod stores;
 mod tools;
 mod upstreams;
@@ -19,8 +21,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use self::secrets::Secrets;
+pub(crate) use self::upstreams::is_local;
 use super::{
-    FORWARD, Limits, Route, RouteProtocol, SessionSource, Settings, TicketSettings, Timeouts,
+    Approvers, FORWARD, Limits, Route, RouteProtocol, SessionSource, Settings, TicketSettings,
+    Timeouts,
 };
 use crate::guard::Venues;
 use crate::policy;
@@ -134,10 +138,14 @@ impl Reading<'_> {
     fn settings(&self, root: &Field<'_>) -> Option<Settings> {
         let mut fields = root.map()?;
         let policy = fields.required("policy").and_then(|f| self.path(&f));
-        let approvers = fields.optional_or("approvers", Vec::new(), |field| {
-            people::approvers(field, &self.secrets)
+        let mut principals = fields
+            .required("principal")
+            .and_then(|field| principals::principals(&field, root, &self.secrets, &self.folder));
+        let approvers = fields.optional_or("approvers", Approvers::default(), |field| {
+            self.approvers(field, principals.as_ref())
         });
-        let with_approvers = approvers.as_ref().is_some_and(|a| !a.is_empty());
+        // What cannot be read is there all the same.
+        let with_approvers = approvers.as_ref().is_none_or(|it| !it.is_empty());
         let listen = self.listen(&mut fields, with_approvers);
         let upstreams = fields
             .required("upstreams")
@@ -164,9 +172,6 @@ impl Reading<'_> {
                 "add `tickets: {store: tickets.db}`, or remove `approvers`",
             );
         }
-        let mut principals = fields
-            .required("principal")
-            .and_then(|field| principals::principals(&field, root, &self.secrets, &self.folder));
         let session = people::session(&mut fields, principals.as_mut());
         let registered =
             fields.optional_or("registered_secrets", Vec::new(), registered::registered);
@@ -199,11 +204,15 @@ impl Reading<'_> {
 
     fn tickets(&self, field: &Field<'_>) -> Option<TicketSettings> {
         let mut fields = field.map()?;
-        let store = fields.required("store").and_then(|f| self.path(&f));
+        let store = self.ticket_place(&mut fields);
         let window = fields.optional_or("replay_window", REPLAY_WINDOW, positive_duration);
+        let keys = fields.optional_or("state_keys", Vec::new(), |field| {
+            states::state_keys(field, &self.secrets)
+        });
         Some(TicketSettings {
             store: store?,
             replay_window: window?,
+            state_keys: keys?,
         })
     }
 }

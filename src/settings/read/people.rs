@@ -1,12 +1,11 @@
-//! What ties a conversation together, and who may approve.
+//! What ties a conversation together.
 
 use http::HeaderName;
 
 use super::default_session;
 use super::jwt::claim;
-use super::secrets::Secrets;
 use crate::names::SessionKey;
-use crate::settings::{Approver, Principals, SessionSource};
+use crate::settings::{Principals, SessionSource};
 use crate::source::{Field, Fields};
 
 /// Headers that belong to the connection or the message, and carry nothing of an agent.
@@ -88,47 +87,4 @@ pub(super) fn session(
             Some(SessionSource::Fixed(SessionKey::from(key)))
         }
     }
-}
-
-pub(super) fn approvers(field: &Field<'_>, secrets: &Secrets<'_>) -> Option<Vec<Approver>> {
-    let mut approvers: Vec<Approver> = Vec::new();
-    let mut whole = true;
-    for entry in field.filled_list()? {
-        let Some(approver) = approver(&entry, secrets) else {
-            whole = false;
-            continue;
-        };
-        let same = |other: &Approver| {
-            let what = (other.subject == approver.subject, other.key == approver.key);
-            match what {
-                (true, _) => Some("subject"),
-                (_, true) => Some("key"),
-                _ => None,
-            }
-        };
-        if let Some(what) = approvers.iter().find_map(same) {
-            entry.error(
-                format!("an approver above has the same {what}"),
-                "name each person once, with a key of their own",
-            );
-        }
-        approvers.push(approver);
-    }
-    whole.then_some(approvers)
-}
-
-fn approver(field: &Field<'_>, secrets: &Secrets<'_>) -> Option<Approver> {
-    let mut fields = field.map()?;
-    let subject = fields.required("subject").and_then(|f| f.text());
-    let key = fields.required("key_env").and_then(|f| secrets.key(&f));
-    let roles = fields.optional_or("roles", Vec::new(), |field| {
-        let roles: Vec<_> = field.list()?.iter().map(Field::name).collect();
-        let roles = roles.into_iter();
-        roles.map(|role| role.map(str::to_owned)).collect()
-    });
-    Some(Approver {
-        subject: subject?.into(),
-        key: key?,
-        roles: roles?,
-    })
 }

@@ -11,11 +11,8 @@ use super::people::header;
 use super::secrets::{Secrets, is_exposed};
 use crate::identity::api_key;
 use crate::principal::Principal;
-use crate::settings::{CertificateName, Principals};
+use crate::settings::{CONFIG_ISSUER, CertificateName, Principals};
 use crate::source::{self, Field, Fields, Reader};
-
-/// Who vouches for a principal of the config.
-const ISSUER: &str = "config";
 
 type Keys = HashMap<[u8; 32], Arc<Principal>>;
 
@@ -47,7 +44,7 @@ fn principal(fields: &mut Fields<'_>) -> Option<Arc<Principal>> {
     });
     Some(Arc::new(Principal {
         tenant: tenant?.into(),
-        issuer: ISSUER.into(),
+        issuer: CONFIG_ISSUER.into(),
         subject: subject?.into(),
         agent: agent?.into(),
         actors: Vec::new(),
@@ -139,7 +136,7 @@ fn read_keys(list: &Field<'_>, secrets: Option<&Secrets<'_>>, keys: &mut Keys) -
     whole
 }
 
-fn digest(field: &Field<'_>) -> Option<[u8; 32]> {
+pub(super) fn digest(field: &Field<'_>) -> Option<[u8; 32]> {
     let digest = api_key::read(field.text()?);
     if digest.is_none() {
         // Perhaps the key itself: not in the message.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Reading, key_name};
 use crate::names::StoreName;
-use crate::settings::{SqlServer, SqlStore};
+use crate::settings::{SqlServer, SqlStore, TicketPlace};
 use crate::source::{Field, Fields};
 use crate::store::sql::{ServerTls, mysql, postgres};
 
@@ -32,6 +32,17 @@ const KINDS: [Kind; 2] = [
 ];
 
 impl Reading<'_> {
+    /// Where tickets live: one of `store` and `postgres`.
+    pub(super) fn ticket_place(&self, fields: &mut Fields<'_>) -> Option<TicketPlace> {
+        match fields.exactly_one(&["store", "postgres"])? {
+            ("store", field) => self.path(&field).map(TicketPlace::File),
+            (_, field) => {
+                let [kind, _] = &KINDS;
+                self.server(kind, &field).map(TicketPlace::Postgres)
+            }
+        }
+    }
+
     pub(super) fn stores(&self, field: &Field<'_>) -> Option<BTreeMap<StoreName, SqlStore>> {
         let mut stores = BTreeMap::new();
         let mut whole = true;

@@ -258,7 +258,8 @@ fn check_authority(by: &Decider, approves: bool, ticket: &Ticket) -> Result<(), 
         return Ok(());
     };
     let id = || ticket.id.clone();
-    if !voter.sees(&ticket.principal.tenant) {
+    let principal = &ticket.principal;
+    if !voter.knows(&principal.tenant, &principal.issuer, &principal.subject) {
         return Err(AnswerError::NoSuchTicket(id()));
     }
     if approves {

@@ -10,9 +10,12 @@ mod columns;
 pub mod digest;
 mod limits;
 mod model;
+mod open;
 
+pub mod postgres;
 pub mod rules;
 pub mod sqlite;
+mod waiting;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,6 +28,7 @@ pub use model::{
     MandateFilter, MandateOffer, Mandated, NewMandate, Origin, Person, Presented, Resolved,
     Resource, Spend, Standing, Terms, Ticket, TicketState, Verdict, Vote, Voter,
 };
+pub use open::{Opened, existing, serve};
 use uuid::Uuid;
 
 use self::audit::{AuditRow, Head, Note};

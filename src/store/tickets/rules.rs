@@ -310,6 +310,40 @@ pub fn mandate(new: &NewMandate, ticket: &Ticket, now: Timestamp) -> Option<Mand
     })
 }
 
+/// A note of a mandate that was given.
+pub fn granted(new: &Mandate) -> Note {
+    Note {
+        event: Event::MandateGranted,
+        ticket: new.ticket.clone(),
+        mandate: Some(new.id.clone()),
+        actor: new.granted_by.record(),
+        details: json!({
+            "tenant": new.tenant, "issuer": new.issuer, "subject": new.subject, "tool": new.tool,
+            "upstream": new.upstream, "rule": new.rule, "uses": new.uses,
+            "at_most": new.at_most.map(|sum| sum.to_string()), "currency": new.currency,
+            "expires_at": new.expires_at,
+        }),
+    }
+}
+
+/// A note of a mandate that is ended early.
+pub fn mandate_ended(found: &Mandate, by: &Decider) -> Note {
+    Note {
+        event: Event::MandateEnded,
+        ticket: None,
+        mandate: Some(found.id.clone()),
+        actor: by.record(),
+        details: json!({"tenant": found.tenant, "used": found.used, "spent": found.spent.to_string()}),
+    }
+}
+
+/// What is spent of a mandate when this much of it is free again.
+pub fn released(found: &Mandate, amount: Option<Decimal>) -> (u32, Decimal) {
+    let spent = found.spent.checked_sub(amount.unwrap_or_default());
+    let spent = spent.unwrap_or(found.spent).max(Decimal::ZERO);
+    (found.used.saturating_sub(1), spent)
+}
+
 /// Whether a mandate of this user, agent, tool and upstream covers the call, whatever is left of it.
 pub fn covers(mandate: &Mandate, call: &Presented, spend: Option<&Spend>, now: Timestamp) -> bool {
     let Some(offer) = &call.terms.mandate else {
@@ -352,7 +386,7 @@ fn pinned(mandate: &Mandate, call: &Presented) -> bool {
 pub fn may_end(mandate: &Mandate, by: &Decider) -> bool {
     match by {
         Decider::Local(_) => true,
-        Decider::Person(voter) => voter.sees(&mandate.tenant),
+        Decider::Person(voter) => voter.knows(&mandate.tenant, &mandate.issuer, &mandate.subject),
     }
 }
 

@@ -184,7 +184,7 @@ routes:
     prefix: /depot
     upstream: depot
     protocol: http_tools
-    tools: [{{tool: refund, method: POST, path: /refund}}, {{tool: pay_back, method: POST, path: /pay}}]
+    tools: [{{tool: pay_back, method: POST, path: /pay}}]
   - {{name: mcp, prefix: /mcp, upstream: mcp, protocol: mcp}}
   - {{name: model, prefix: /openai, upstream: model, protocol: openai_chat}}
 principal:
@@ -344,6 +344,23 @@ impl Desk {
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
+    }
+
+    /// Until no request is in flight any more, which is soon.
+    pub async fn idle(&self) {
+        let idle = async {
+            while !self
+                .rig
+                .scrape()
+                .await
+                .contains("\nholdpoint_in_flight 0\n")
+            {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), idle)
+            .await
+            .unwrap();
     }
 
     /// Until so many requests have reached the shop.

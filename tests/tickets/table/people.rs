@@ -27,6 +27,7 @@ pub async fn row_15_revoked_while_held(shelf: &Shelf) {
     let mut client = desk.begin(&other).await;
     let second = desk.asked(2).await[0].id.clone();
     drop(client);
+    desk.idle().await;
     desk.approve(&second).await;
     desk.say(&second, Verdict::Revoke, "chief").await.unwrap();
     assert_eq!(desk.code(&other).await, (403, "approval_denied".to_owned()));

@@ -19,7 +19,7 @@ use tokio_postgres::config::SslMode;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config, Statement};
 
-use self::tls::Tls;
+pub(crate) use self::tls::Tls;
 use self::values::{Bound, Kind, Read};
 use super::remote::{Driver, Meter, Remote};
 use super::tokens::{Dialect, Translated};
@@ -43,19 +43,7 @@ pub fn open(
         database: name.to_owned(),
         cause,
     };
-    // Its errors name the part of the URL that is wrong, not what stands there.
-    let mut config: Config = url
-        .parse()
-        .map_err(|_| failed("the URL is not one of PostgreSQL".to_owned()))?;
-    config
-        .application_name("holdpoint")
-        .connect_timeout(limits.time)
-        .keepalives_idle(KEEP_ALIVE)
-        .ssl_mode(match tls {
-            ServerTls::Off => SslMode::Disable,
-            ServerTls::On(_) => SslMode::Require,
-        });
-    let tls = Tls::new(tls).map_err(failed)?;
+    let (config, tls) = configure(url, tls, limits.time).map_err(failed)?;
     let driver = Postgres {
         config,
         tls,
@@ -63,6 +51,30 @@ pub fn open(
         limits,
     };
     Ok(Remote::open(driver, name, limits)?)
+}
+
+/// How to connect to the database of `url`.
+///
+/// # Errors
+/// What is wrong with the URL or with the authorities.
+pub(crate) fn configure(
+    url: &str,
+    tls: &ServerTls,
+    within: Duration,
+) -> Result<(Config, Tls), String> {
+    // Its errors name the part of the URL that is wrong, not what stands there.
+    let mut config: Config = url
+        .parse()
+        .map_err(|_| "the URL is not one of PostgreSQL".to_owned())?;
+    config
+        .application_name("holdpoint")
+        .connect_timeout(within)
+        .keepalives_idle(KEEP_ALIVE)
+        .ssl_mode(match tls {
+            ServerTls::Off => SslMode::Disable,
+            ServerTls::On(_) => SslMode::Require,
+        });
+    Ok((config, Tls::new(tls)?))
 }
 
 /// Whether every host of the URL is this machine; `None` where it is no URL of PostgreSQL.
@@ -285,7 +297,7 @@ impl Connection {
 const TOLD: [&str; 7] = ["08", "0A", "28", "3D", "42", "53", "57"];
 
 /// The server's own words where they hold no value; never its detail.
-fn said(error: &tokio_postgres::Error) -> String {
+pub(crate) fn said(error: &tokio_postgres::Error) -> String {
     let Some(db) = error.as_db_error() else {
         let mut text = error.to_string();
         let mut source = std::error::Error::source(error);

@@ -23,10 +23,10 @@ use crate::wire::pem;
 
 /// What makes a connection private.
 #[derive(Clone)]
-pub(super) struct Tls(Option<TlsConnector>);
+pub(crate) struct Tls(Option<TlsConnector>);
 
 impl Tls {
-    pub(super) fn new(tls: &ServerTls) -> Result<Self, String> {
+    pub(crate) fn new(tls: &ServerTls) -> Result<Self, String> {
         let ServerTls::On(authorities) = tls else {
             return Ok(Self(None));
         };
@@ -58,7 +58,7 @@ impl MakeTlsConnect<Socket> for Tls {
 }
 
 /// One handshake to come.
-pub(super) struct Handshake {
+pub(crate) struct Handshake {
     connector: Option<TlsConnector>,
     name: Option<ServerName<'static>>,
 }
@@ -81,7 +81,7 @@ impl TlsConnect<Socket> for Handshake {
 }
 
 /// A connection inside TLS.
-pub(super) struct Private(client::TlsStream<Socket>);
+pub(crate) struct Private(client::TlsStream<Socket>);
 
 impl TlsStream for Private {
     fn channel_binding(&self) -> ChannelBinding {

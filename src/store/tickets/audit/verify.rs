@@ -1,6 +1,12 @@
-//! Walks a chain and says where it does not hold.
+//! Walks a chain and says where it does not hold, and which tickets are not as it says.
 
-use super::{AuditRow, Head};
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+
+use super::{AuditRow, Event, Head};
+use crate::names::TicketId;
+use crate::store::tickets::{Ticket, TicketState};
 
 /// Where and why a chain does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -39,15 +45,24 @@ pub enum Broken {
 pub struct Verifier {
     head: Head,
     noted: Option<Head>,
+    /// When the first row was written.
+    since: Option<Timestamp>,
+    /// The last event that says where a ticket stands.
+    last: HashMap<TicketId, Event>,
 }
 
 impl Verifier {
     /// From the first row on; `noted` is a head that was noted earlier.
     pub fn new(noted: Option<Head>) -> Self {
         Self {
-            head: Head::default(),
             noted,
+            ..Self::default()
         }
+    }
+
+    /// The last row that was taken.
+    pub const fn head(&self) -> Head {
+        self.head
     }
 
     /// The next row.
@@ -73,14 +88,29 @@ impl Verifier {
             return Err(Broken::Rewritten(row.seq));
         }
         self.head = row.head();
+        self.since.get_or_insert(row.at);
+        if let Some(ticket) = &row.ticket
+            && leads_to(row.event).is_some()
+        {
+            self.last.insert(ticket.clone(), row.event);
+        }
         Ok(())
+    }
+
+    /// Whether the rows taken so far lead to where this ticket stands. A ticket of which there is no row must be older than the
+    /// first one.
+    pub fn agrees(&self, ticket: &Ticket) -> bool {
+        match self.last.get(&ticket.id) {
+            Some(event) => leads_to(*event).is_some_and(|states| states.contains(&ticket.state)),
+            None => self.since.is_none_or(|since| ticket.created_at < since),
+        }
     }
 
     /// After the last row: its number and hash, to be noted.
     ///
     /// # Errors
     /// The chain ends before the row that was noted.
-    pub fn end(self) -> Result<Head, Broken> {
+    pub fn end(&self) -> Result<Head, Broken> {
         match self.noted {
             Some(noted) if noted.seq > self.head.seq => Err(Broken::Truncated {
                 found: self.head.seq,
@@ -89,6 +119,34 @@ impl Verifier {
             _ => Ok(self.head),
         }
     }
+}
+
+/// Where a ticket may stand after an event; `None`: it says nothing of that.
+const fn leads_to(event: Event) -> Option<&'static [TicketState]> {
+    Some(match event {
+        Event::Requested | Event::Answered => &[TicketState::Requested],
+        Event::Approved | Event::Admitted => &[TicketState::Approved],
+        Event::Denied => &[TicketState::Denied],
+        Event::Revoked => &[TicketState::Revoked],
+        Event::Expired => &[TicketState::Expired],
+        Event::Cancelled => &[TicketState::Cancelled],
+        Event::Claimed => &[TicketState::Redeeming],
+        Event::NotSent => &[
+            TicketState::Approved,
+            TicketState::Cancelled,
+            TicketState::Unknown,
+        ],
+        Event::Succeeded => &[TicketState::Succeeded],
+        Event::Failed => &[TicketState::Failed],
+        Event::Unknown => &[TicketState::Unknown],
+        Event::ResolvedDone => &[TicketState::ResolvedDone],
+        Event::ResolvedNotDone => &[TicketState::ResolvedNotDone],
+        Event::MandateGranted
+        | Event::MandateEnded
+        | Event::Pruned
+        | Event::SelfApprovalRefused
+        | Event::ForeignCredential => return None,
+    })
 }
 
 #[cfg(test)]

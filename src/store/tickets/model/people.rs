@@ -98,6 +98,8 @@ pub struct Voter {
     pub tenants: Option<Vec<String>>,
     /// Roles at this moment.
     pub roles: Vec<String>,
+    /// Whether this person sees and answers requests of their own alone: an end user who confirms.
+    pub own: bool,
     /// How the answer comes.
     pub channel: Channel,
     /// Vouched for by WebAuthn or a log-in moments ago.
@@ -112,6 +114,7 @@ impl Voter {
             aliases: Vec::new(),
             tenants: None,
             roles,
+            own: false,
             channel,
             strong: false,
         }
@@ -122,6 +125,12 @@ impl Voter {
         self.tenants
             .as_ref()
             .is_none_or(|tenants| tenants.iter().any(|own| own == tenant))
+    }
+
+    /// Whether what was asked for that user exists for this person.
+    pub fn knows(&self, tenant: &str, issuer: &str, subject: &str) -> bool {
+        let own = |it: &Person| it.issuer == issuer && it.subject == subject;
+        self.sees(tenant) && (!self.own || self.identities().any(own))
     }
 
     fn identities(&self) -> impl Iterator<Item = &Person> {

@@ -36,7 +36,7 @@ pub(super) fn sweep(tx: &Tx<'_>) -> Sql<()> {
     let ids: Vec<String> = tx
         .db
         .prepare_cached(
-            "UPDATE ticket SET state = 'expired', ended_at = ?1
+            "UPDATE ticket SET state = 'expired', ended_at = expires_at
               WHERE state IN ('requested', 'approved') AND expires_at <= ?1
              RETURNING id",
         )?

@@ -2,7 +2,6 @@
 
 use rusqlite::{OptionalExtension, named_params, params};
 use rust_decimal::Decimal;
-use serde_json::json;
 
 use super::Sql;
 use super::answers::{refused, set_state, write_vote};
@@ -11,7 +10,6 @@ use super::reads::{find, newest, read};
 use super::rows::{At, Json};
 use super::writer::Tx;
 use crate::names::{MandateId, SessionKey, TicketId};
-use crate::store::tickets::audit::{Event, Note};
 use crate::store::tickets::rules::{self, Step};
 use crate::store::tickets::{
     AnswerError, Decider, Grants, Issued, Mandate, MandateFilter, NewMandate, Presented, Spend,
@@ -55,18 +53,7 @@ fn write(tx: &Tx<'_>, new: &Mandate) -> Sql<()> {
         ":comment": new.comment,
         ":expires_at": At::new(new.expires_at),
     })?;
-    tx.note(Note {
-        event: Event::MandateGranted,
-        ticket: new.ticket.clone(),
-        mandate: Some(new.id.clone()),
-        actor: new.granted_by.record(),
-        details: json!({
-            "tenant": new.tenant, "issuer": new.issuer, "subject": new.subject, "tool": new.tool,
-            "upstream": new.upstream, "rule": new.rule, "uses": new.uses,
-            "at_most": new.at_most.map(|sum| sum.to_string()), "currency": new.currency,
-            "expires_at": new.expires_at,
-        }),
-    })
+    tx.note(rules::granted(new))
 }
 
 pub(super) fn grant(tx: &Tx<'_>, new: &NewMandate) -> Sql<Result<Mandate, AnswerError>> {
@@ -129,13 +116,7 @@ pub(super) fn end(tx: &Tx<'_>, id: &MandateId, by: &Decider) -> Sql<Option<Manda
     tx.db
         .prepare_cached("UPDATE mandate SET ended_by = ?2, ended_at = ?3 WHERE id = ?1")?
         .execute(params![id.as_str(), by.record(), tx.now])?;
-    tx.note(Note {
-        event: Event::MandateEnded,
-        ticket: None,
-        mandate: Some(id.clone()),
-        actor: by.record(),
-        details: json!({"tenant": found.tenant, "used": found.used, "spent": found.spent.to_string()}),
-    })?;
+    tx.note(rules::mandate_ended(&found, by))?;
     get(tx, id)
 }
 
@@ -152,12 +133,8 @@ pub(super) fn release(tx: &Tx<'_>, ticket: &Ticket) -> Sql<()> {
         .prepare_cached("SELECT amount FROM ticket WHERE id = ?1")?
         .query_row([ticket.id.as_str()], |row| row.get(0))?;
     let amount = amount.and_then(|amount| Decimal::from_str_exact(&amount).ok());
-    let spent = found
-        .spent
-        .checked_sub(amount.unwrap_or_default())
-        .unwrap_or(found.spent)
-        .max(Decimal::ZERO);
-    set_spent(tx, id, found.used.saturating_sub(1), spent)
+    let (used, spent) = rules::released(&found, amount);
+    set_spent(tx, id, used, spent)
 }
 
 fn set_spent(tx: &Tx<'_>, id: &MandateId, used: u32, spent: Decimal) -> Sql<()> {
@@ -228,18 +205,13 @@ pub(super) fn admit(tx: &Tx<'_>, call: &Presented, issued: &Issued) -> Sql<bool>
     if tx.now.0 >= issued.expires_at {
         return Ok(false);
     }
-    let pending = match (
-        &issued.grants,
-        rules::present(newest(tx, call)?, call, tx.now.0, tx.limits),
-    ) {
+    let step = rules::present(newest(tx, call)?, call, tx.now.0, tx.limits);
+    let (pending, replaced) = match (&issued.grants, step) {
         (Grants::Mandate { .. }, _) | (Grants::Call, Step::Request(None) | Step::TellOnce(..)) => {
-            None
+            (None, None)
         }
-        (Grants::Call, Step::Tell(Standing::Waiting { ticket, .. })) => Some(ticket),
-        (Grants::Call, Step::Request(Some((ticket, cause)))) => {
-            super::calls::void(tx, &ticket.id, cause)?;
-            None
-        }
+        (Grants::Call, Step::Tell(Standing::Waiting { ticket, .. })) => (Some(ticket), None),
+        (Grants::Call, Step::Request(Some(replaced))) => (None, Some(replaced)),
         // Done, denied or under way: the signed ticket does not change that, and is not taken.
         (Grants::Call, _) => return Ok(false),
     };
@@ -251,6 +223,9 @@ pub(super) fn admit(tx: &Tx<'_>, call: &Presented, issued: &Issued) -> Sql<bool>
         .execute(params![issued.key, issued.id, At::new(issued.expires_at)])?;
     if taken == 0 {
         return Ok(false);
+    }
+    if let Some((ticket, cause)) = replaced {
+        super::calls::void(tx, &ticket.id, cause)?;
     }
     if let Some(made) = rules::issued_mandate(issued, call, tx.now.0) {
         write(tx, &made)?;

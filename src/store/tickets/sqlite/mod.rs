@@ -192,7 +192,7 @@ impl TicketStore for Sqlite {
     ) -> Answering<'_, TicketState> {
         Box::pin(async move {
             let until = Instant::now() + within;
-            let mut told = self.0.watch(&ticket);
+            let mut told = self.0.waiting.watch(&ticket);
             loop {
                 let id = ticket.clone();
                 let state = self.0.run(move |tx| reads::state(tx, &id)).await?;

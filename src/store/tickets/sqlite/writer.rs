@@ -1,12 +1,11 @@
 //! One transaction for all steps that wait: each in a savepoint of its own, and all on disk with one write.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::fs::File;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::{Connection, TransactionBehavior};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
 use super::calls::{self, Attempt};
 use super::rows::At;
@@ -14,6 +13,7 @@ use super::{audit, unavailable};
 use crate::clock::{Clock, Watermark};
 use crate::guard::Outcome;
 use crate::names::TicketId;
+use crate::store::tickets::waiting::Waiting;
 use crate::store::tickets::{TicketError, TicketLimits};
 
 /// What a step works on.
@@ -85,7 +85,7 @@ pub(super) struct Writer {
     queue: Mutex<Queue>,
     /// Claims that were dropped: written before anything else is done.
     abandoned: Mutex<Vec<(Attempt, Outcome)>>,
-    waiting: Mutex<HashMap<TicketId, watch::Sender<()>>>,
+    pub(super) waiting: Waiting,
     /// Held as long as the store is served, its last claim included.
     _serving: Option<File>,
 }
@@ -104,7 +104,7 @@ impl Writer {
             boot: uuid::Uuid::now_v7().simple().to_string(),
             queue: Mutex::default(),
             abandoned: Mutex::default(),
-            waiting: Mutex::default(),
+            waiting: Waiting::default(),
             _serving: serving,
         }
     }
@@ -179,16 +179,6 @@ impl Writer {
         Ok(lost)
     }
 
-    /// Told as soon as a transaction of this process that changed the ticket is on disk.
-    pub(super) fn watch(&self, ticket: &TicketId) -> watch::Receiver<()> {
-        let mut waiting = lock(&self.waiting);
-        waiting.retain(|_, sender| sender.receiver_count() > 0);
-        let sender = waiting
-            .entry(ticket.clone())
-            .or_insert_with(|| watch::channel(()).0);
-        sender.subscribe()
-    }
-
     fn tx<'a>(&'a self, db: &'a Connection) -> Tx<'a> {
         Tx {
             db,
@@ -225,21 +215,12 @@ impl Writer {
                 lock(&self.abandoned).retain(|(attempt, _)| {
                     !abandoned.iter().any(|(written, _)| written == attempt)
                 });
-                self.wake(&changed);
+                self.waiting.wake(&changed);
                 failures
             }
             Err(error) => {
                 tracing::error!(%error, steps = jobs.len(), "a transaction of the ticket store failed");
                 failures.iter().map(|_| Some(failed(&error))).collect()
-            }
-        }
-    }
-
-    fn wake(&self, changed: &[TicketId]) {
-        let waiting = lock(&self.waiting);
-        for ticket in changed {
-            if let Some(sender) = waiting.get(ticket) {
-                sender.send_replace(());
             }
         }
     }

@@ -1,0 +1,44 @@
+//! What every ticket store promises, on a file.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use holdpoint::clock::Clock;
+use holdpoint::store::tickets::{TicketLimits, TicketStore, sqlite};
+use tempfile::TempDir;
+
+use crate::conformance::Bed;
+
+struct Files(TempDir);
+
+impl Files {
+    fn path(&self) -> PathBuf {
+        self.0.path().join("tickets.db")
+    }
+}
+
+impl Bed for Files {
+    fn serve(
+        &self,
+        clock: Arc<dyn Clock>,
+        limits: TicketLimits,
+    ) -> BoxFuture<'_, Arc<dyn TicketStore>> {
+        Box::pin(async move { sqlite::open_serving(&self.path(), clock, limits).unwrap() })
+    }
+
+    fn beside(
+        &self,
+        clock: Arc<dyn Clock>,
+        limits: TicketLimits,
+    ) -> BoxFuture<'_, Arc<dyn TicketStore>> {
+        Box::pin(async move { sqlite::open_existing(&self.path(), clock, limits).unwrap() })
+    }
+}
+
+#[expect(clippy::unused_async, reason = "others are started")]
+async fn bed() -> Option<Files> {
+    Some(Files(tempfile::tempdir().unwrap()))
+}
+
+crate::conformance::every_promise!(crate::promises::bed);
