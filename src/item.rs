@@ -70,6 +70,31 @@ pub struct ToolDefinition {
     pub tool: ToolName,
     /// Description and every string of the schema, one text.
     pub text: Arc<str>,
+    /// The whole of it as it came, JSON; empty where the adapter has not kept it.
+    pub source: Bytes,
+}
+
+impl ToolDefinition {
+    /// A definition of which only the text is known.
+    pub fn new(tool: impl Into<ToolName>, text: impl Into<Arc<str>>) -> Self {
+        Self {
+            tool: tool.into(),
+            text: text.into(),
+            source: Bytes::new(),
+        }
+    }
+}
+
+/// Gives each definition the bytes at its place in `message`.
+pub fn keep_sources(items: &mut [Located], message: &Bytes) {
+    for located in items {
+        if let (Item::Definition(definition), Some(span)) = (&mut located.item, &located.place.span)
+            && span.start <= span.end
+            && span.end <= message.len()
+        {
+            definition.source = message.slice(span.clone());
+        }
+    }
 }
 
 /// A text that a tool gave back: untrusted, one string leaf of the message.

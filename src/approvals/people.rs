@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::settings::{Account, Approver, Approvers, HumanId};
-use crate::store::tickets::{self, Channel, Filter, Ticket, Voter};
+use crate::store::tickets::{self, Authority, Channel, Directory, Filter, Ticket, Voter};
 
 /// People of the identity provider whose newest log-in is remembered; the oldest is forgotten.
 const MOST_SEEN: usize = 10_000;
@@ -215,6 +215,16 @@ pub struct Holds {
     pub roles: Vec<String>,
     /// Whose tickets; `None`: those of every tenant.
     pub tenants: Option<Vec<String>>,
+}
+
+impl Directory for People {
+    fn authority(&self, issuer: &str, subject: &str, voted: &[String]) -> Option<Authority> {
+        let holds = self.holds(&HumanId::new(issuer, subject), voted)?;
+        Some(Authority {
+            roles: holds.roles,
+            tenants: holds.tenants,
+        })
+    }
 }
 
 impl Holds {

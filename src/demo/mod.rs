@@ -299,6 +299,7 @@ fn settings(
         .into(),
         tickets: Some(TicketSettings {
             store: TicketPlace::File(folder.join("tickets.db")),
+            issuers: Vec::new(),
             replay_window: REPLAY_WINDOW,
             state_keys: Vec::new(),
         }),

@@ -259,6 +259,11 @@ impl Guard {
             }
             let context = self.context(exchange, located, &memo);
             let mut ruling = self.judge(located, &context).await;
+            if let (Item::Definition(definition), Some(settler)) = (&located.item, &self.settler)
+                && !matches!(ruling.verdict, Verdict::Deny(_))
+            {
+                settler.offered(exchange, definition);
+            }
             let (mut approved, mut replayed) = (false, false);
             if let Item::ToolCall(call) = &located.item
                 && let Verdict::Hold(hold) = ruling.verdict.clone()

@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::item::ToolCall;
+use crate::item::{Exchange, ToolCall, ToolDefinition};
 use crate::layers::Context;
 use crate::names::TicketId;
 use crate::verdict::{Finding, Hold, Undecided};
@@ -88,6 +88,9 @@ pub trait Settler: Send + Sync {
         context: &'a Context<'a>,
         hold: Hold,
     ) -> BoxFuture<'a, Result<Settlement, Undecided>>;
+
+    /// A definition of a tool that the agent is offered, and that no layer refuses: approvals are bound to it.
+    fn offered(&self, _exchange: &Exchange, _definition: &ToolDefinition) {}
 
     /// Waits until the ticket is no longer as the call was told, at most `within`; whether it has changed.
     fn changed<'a>(

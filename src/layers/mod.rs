@@ -8,6 +8,7 @@ pub mod injection;
 mod lookup;
 mod memo;
 pub mod ownership;
+mod reading;
 pub mod recipients;
 mod support;
 pub mod tickets;

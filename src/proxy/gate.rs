@@ -29,7 +29,7 @@ use super::transit::{Judged, Transit};
 use super::upstream::Upstream;
 use super::{Body, Setup, full};
 use crate::guard::{Cleared, Decision, Guard};
-use crate::item::{Leg, RouteKind};
+use crate::item::{Leg, RouteKind, keep_sources};
 use crate::metrics::Unscanned;
 use crate::policy::PolicyHash;
 use crate::principal::Principal;
@@ -435,7 +435,9 @@ pub(crate) fn read(parts: Parts, body: Bytes) -> Result<Request, Refused> {
 async fn judge(transit: &Transit, request: &Request) -> Result<Judged, Refused> {
     let protocol = &transit.entry.protocol;
     let length = request.body.len();
-    let items = offload(length, || protocol.read(request)).map_err(refuse::malformed_request)?;
+    let mut items =
+        offload(length, || protocol.read(request)).map_err(refuse::malformed_request)?;
+    keep_sources(&mut items, &request.body);
     let rest = match transit.kind() {
         _ if items.is_empty() => Unscanned::NoItem,
         RouteKind::Model => Unscanned::UserText,

@@ -6,6 +6,7 @@ mod agents;
 mod approvers;
 mod forward;
 mod framing;
+mod furnish;
 mod journal;
 mod passes;
 mod places;
@@ -21,6 +22,7 @@ use std::time::Duration;
 use agents::{Door, Speech};
 use arc_swap::ArcSwap;
 use axum::Router;
+use furnish::furnished;
 use places::Places;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -33,12 +35,14 @@ use crate::control::health::{self, Operations, Readiness};
 use crate::coverage;
 use crate::forward::{ForwardProxy, Network};
 use crate::guard::{Guard, Observer, Parts};
+use crate::layers::tickets::reconcile::Reconciler;
 use crate::metrics::Metrics;
 use crate::policy::Policy;
 use crate::proxy::{HttpUpstream, ProxyService, Setup, Upstream, readers, service};
 use crate::settings::Settings;
 use crate::source::{Problem, Problems};
 use crate::store::{Stores, tickets};
+use crate::verdict::{LayerId, Mode};
 
 /// Bound addresses: with port 0 in the settings the system has chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -223,9 +227,12 @@ pub async fn start_with(
     stores: Stores,
     extras: Extras,
 ) -> Result<Running, Problems> {
+    let people = Arc::new(People::new(settings.approvers.clone()));
+    let stores = furnished(&settings, &people, stores);
     let tickets = stores.tickets.clone();
     let clock = Arc::clone(&stores.clock);
     let upstream = HttpUpstream::new(&settings)?;
+    let reconciler = reconciler(&policy, &stores)?;
     let setup = setup(&settings, &policy, stores, extras.observers)?;
     let metrics = Arc::clone(&setup.metrics);
     let service = service(setup.clone(), upstream)?;
@@ -279,13 +286,15 @@ pub async fn start_with(
         }),
     )];
     if let Some((listener, store)) = approvers {
-        let people = Arc::new(People::new(settings.approvers.clone()));
         let approvals = Approvals::new(&settings, people, store, clock, Arc::clone(&metrics))?;
         approvals.load().await?;
         control.extend(webhook::spawn(&approvals)?);
         let tls = listen.approvers_tls.as_ref();
         let tls = tls.map(|files| tls::acceptor("listen.approvers", files, false));
         control.push(approvers::spawn(listener, tls.transpose()?, approvals));
+    }
+    if let Some(reconciler) = reconciler {
+        control.push(tokio::spawn(reconciler.run()));
     }
     let stop_agents = CancellationToken::new();
     let door = Door {
@@ -326,9 +335,20 @@ pub(crate) fn proxy<U: Upstream>(
     observers: Vec<Arc<dyn Observer>>,
     upstream: U,
 ) -> Result<(ProxyService<U>, Arc<Metrics>), Problems> {
+    let people = Arc::new(People::new(settings.approvers.clone()));
+    let stores = furnished(settings, &people, stores);
     let setup = setup(settings, policy, stores, observers)?;
     let metrics = Arc::clone(&setup.metrics);
     Ok((service(setup, upstream)?, metrics))
+}
+
+/// What finds out about calls of unknown outcome, where tickets are enforced and a rule says how.
+fn reconciler(policy: &Arc<Policy>, stores: &Stores) -> Result<Option<Reconciler>, Problems> {
+    if policy.modes.of(LayerId::Tickets) != Mode::Enforce {
+        return Ok(None);
+    }
+    let reconciler = Reconciler::new(policy, stores)?;
+    Ok(reconciler.filter(Reconciler::has_recipes))
 }
 
 /// What every listener for agents shares: one guard, proved to see what comes.

@@ -14,6 +14,7 @@ use crate::layers::egress::Registered;
 use crate::names::{RouteName, SessionKey, StoreName, ToolName, UpstreamName};
 use crate::principal::Principal;
 use crate::store::sql::ServerTls;
+use crate::store::tickets::issued::Issuer;
 use crate::wire::seal::SealingKey;
 
 /// What metrics, logs and decisions call the forward listener, as a route and as the upstream behind it.
@@ -280,6 +281,8 @@ pub struct HttpTool {
     pub headers: Vec<String>,
     /// How its body may come.
     pub bodies: Vec<BodyKind>,
+    /// Hash of its description in a document, lower-case hex; `None`: the config itself names it.
+    pub definition: Option<Arc<str>>,
 }
 
 impl HttpTool {
@@ -291,6 +294,7 @@ impl HttpTool {
             path: path.into(),
             headers: Vec::new(),
             bodies: BodyKind::ALL.to_vec(),
+            definition: None,
         }
     }
 }
@@ -368,6 +372,8 @@ pub struct TicketSettings {
     /// What seals the states that clients carry between a question to their user and its answer, at most two: the first
     /// seals, both open. None: the process has one of its own.
     pub state_keys: Vec<SealingKey>,
+    /// Whose signed tickets are taken, where a rule names them.
+    pub issuers: Vec<Issuer>,
 }
 
 /// On whose behalf requests come.

@@ -13,8 +13,8 @@ use holdpoint::policy::{ExecutesAt, Gate, Policy, PolicyHash, TicketRule, ToolMa
 use holdpoint::principal::{Principal, Session};
 use holdpoint::store::Stores;
 use holdpoint::store::tickets::{
-    Answer, AnswerError, Channel, Decider, Filter, Person, Ticket, TicketLimits, TicketState,
-    TicketStore, Verdict, Voter, sqlite,
+    Answer, AnswerError, Authority, Channel, Decider, Directory, Filter, Person, Ticket,
+    TicketLimits, TicketState, TicketStore, Verdict, Voter, sqlite,
 };
 use holdpoint::verdict::{self, Finding, Hold, LayerId, Mode, Reason};
 use holdpoint::wire::json::Document;
@@ -39,13 +39,11 @@ fn rule(index: usize, tool: &str, ticket: Option<TicketRule>) -> ToolRule {
 
 /// What the rule of `refund` asks for.
 pub fn refund_ticket() -> TicketRule {
+    let ttl = Duration::from_mins(15);
     TicketRule {
-        id: RuleId::from("tools[0].ticket"),
-        gate: Gate::Approve,
-        role: Some("finance".to_owned()),
-        ttl: Duration::from_mins(15),
-        hold: None,
+        roles: vec!["finance".to_owned()],
         summary: Some("Refund {/amount} on order {/order}".to_owned()),
+        ..TicketRule::new("tools[0].ticket", Gate::Approve, ttl)
     }
 }
 
@@ -55,7 +53,7 @@ pub fn policy() -> Policy {
     let confirm = TicketRule {
         id: RuleId::from("tools[1].ticket"),
         gate: Gate::Confirm,
-        role: None,
+        roles: Vec::new(),
         summary: None,
         ..refund_ticket()
     };
@@ -74,14 +72,33 @@ pub fn policy() -> Policy {
     policy
 }
 
+/// Everybody may still do what they could when they voted.
+#[derive(Debug)]
+pub struct AsVoted;
+
+impl Directory for AsVoted {
+    fn authority(&self, _issuer: &str, _subject: &str, voted: &[String]) -> Option<Authority> {
+        Some(Authority {
+            roles: voted.to_vec(),
+            tenants: None,
+        })
+    }
+}
+
 pub fn guard(policy: Policy, store: Option<Arc<dyn TicketStore>>) -> Guard {
+    let stores = Stores {
+        tickets: store,
+        directory: Arc::new(AsVoted),
+        ..Stores::default()
+    };
+    guard_over(policy, stores)
+}
+
+pub fn guard_over(policy: Policy, stores: Stores) -> Guard {
     let policy = Arc::new(policy);
     let modes = policy.modes.clone();
     let parts = Parts {
-        stores: Stores {
-            tickets: store,
-            ..Stores::default()
-        },
+        stores,
         venues: Venues::default(),
         ..Parts::default()
     };
@@ -100,6 +117,7 @@ pub struct Call {
     pub session: Option<String>,
     pub upstream: String,
     pub again: bool,
+    pub hint: Option<String>,
 }
 
 /// Ann asks for a refund in session `s1`.
@@ -114,6 +132,7 @@ pub fn refund() -> Call {
         session: Some("s1".to_owned()),
         upstream: "shop".to_owned(),
         again: false,
+        hint: None,
     }
 }
 
@@ -130,7 +149,7 @@ impl Call {
             },
             call_id: None,
             again: self.again,
-            hint: None,
+            hint: self.hint.as_deref().map(Into::into),
         };
         let principal = Principal {
             tenant: self.tenant.as_str().into(),

@@ -120,6 +120,37 @@ pub fn leaves(arguments: &Value) -> Vec<(String, String)> {
     found
 }
 
+/// Every string below, with its JSON Pointer, in document order.
+pub fn texts(arguments: &Value) -> Vec<(String, &str)> {
+    let mut found = Vec::new();
+    walk_texts(arguments, &mut String::new(), &mut found);
+    found
+}
+
+fn walk_texts<'v>(value: &'v Value, at: &mut String, found: &mut Vec<(String, &'v str)>) {
+    let mut inside = |step: &str, child: &'v Value, at: &mut String| {
+        let length = at.len();
+        at.push('/');
+        at.push_str(step);
+        walk_texts(child, at, found);
+        at.truncate(length);
+    };
+    match value {
+        Value::String(text) => found.push((at.clone(), text)),
+        Value::Object(members) => {
+            for (key, child) in members {
+                inside(&key.replace('~', "~0").replace('/', "~1"), child, at);
+            }
+        }
+        Value::Array(items) => {
+            for (index, child) in items.iter().enumerate() {
+                inside(&index.to_string(), child, at);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
 fn walk(value: &Value, at: &mut String, found: &mut Vec<(String, String)>) {
     match value {
         Value::Object(members) if !members.is_empty() => {

@@ -1,6 +1,7 @@
 //! Settings from a file, the environment and flags: merged by `config`, then read once, every problem at its place.
 
 mod approvers;
+mod issuers;
 mod jwt;
 mod layers;
 mod listen;
@@ -209,10 +210,12 @@ impl Reading<'_> {
         let keys = fields.optional_or("state_keys", Vec::new(), |field| {
             states::state_keys(field, &self.secrets)
         });
+        let issuers = fields.optional_or("issuers", Vec::new(), issuers::issuers);
         Some(TicketSettings {
             store: store?,
             replay_window: window?,
             state_keys: keys?,
+            issuers: issuers?,
         })
     }
 }

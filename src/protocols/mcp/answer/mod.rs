@@ -15,7 +15,7 @@ use super::endpoint::Bases;
 use super::message::id_text;
 use super::schemas::Schemas;
 use crate::guard::Decision;
-use crate::item::{Item, Located, Place, ToolOutput};
+use crate::item::{Item, Located, Place, ToolOutput, keep_sources};
 use crate::protocols::strict::{invalid_response, misframed};
 use crate::protocols::{
     Event, Frame, Framing, Malformed, ResponseReader, Step, Unjudged, note, unwritable,
@@ -116,7 +116,8 @@ impl Content {
     fn items(&self) -> Result<(Vec<Located>, usize), Malformed> {
         let finder = self.find()?;
         let found = finder.texts.finish("upstream_too_large")?;
-        let items = found.into_iter().map(|found| found.located).collect();
+        let mut items: Vec<_> = found.into_iter().map(|found| found.located).collect();
+        keep_sources(&mut items, self.document.bytes());
         Ok((items, finder.binary))
     }
 }
