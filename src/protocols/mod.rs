@@ -207,6 +207,19 @@ pub trait Protocol: Send + Sync {
     /// Kind of upstream.
     fn kind(&self) -> RouteKind;
 
+    /// The messages of a request that has several, as requests of their own: each is judged and sent by itself.
+    ///
+    /// # Errors
+    /// Messages that cannot come together.
+    fn several(&self, _request: &Request) -> Result<Option<Vec<Request>>, Malformed> {
+        Ok(None)
+    }
+
+    /// The answers to such messages as one.
+    fn joined(&self, _answers: &[http::Response<Bytes>]) -> http::Response<Bytes> {
+        http::Response::new(Bytes::new())
+    }
+
     /// Takes out of a request what is for the proxy alone, such as what an agent sends back of a question that the proxy asked.
     /// Before anything else is read; the principal stands in the request's extensions.
     ///

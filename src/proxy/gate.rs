@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
+use futures_util::future::join_all;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri, header};
+use http_body_util::{BodyExt, Limited};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
 
@@ -32,7 +34,7 @@ use crate::guard::{Cleared, Decision, Guard};
 use crate::item::{Leg, RouteKind, keep_sources};
 use crate::metrics::Unscanned;
 use crate::policy::PolicyHash;
-use crate::principal::Principal;
+use crate::principal::{Principal, Session};
 use crate::protocols::http_tools::problem;
 use crate::protocols::openai_chat;
 use crate::protocols::{Refusal, Request, Written};
@@ -165,17 +167,61 @@ impl<U: Upstream> Gate<U> {
         if asks_for_websocket(&parts.headers) {
             return Err(refuse::UPGRADE_UNSUPPORTED.refusal());
         }
-        let mut session = self
+        let session = self
             .identify
             .session(&parts, guard.clock().as_ref())
             .await?;
-        let (mut request, encoded) = self.receive(below, parts, body).await?;
+        let (request, encoded) = self.receive(below, parts, body).await?;
         if entry.protocol.kind() != RouteKind::Http
             && matches!(request.parts.method, Method::GET | Method::HEAD)
             && !request.body.is_empty()
         {
             return Err(refuse::BODY_UNEXPECTED.refusal());
         }
+        let several = entry.protocol.several(&request);
+        let several = several.map_err(refuse::malformed_request)?;
+        let Some(several) = several else {
+            let message = (request, encoded);
+            let told = (address, judged_by);
+            return self
+                .message(entry, guard, session, message, told, permit)
+                .await;
+        };
+        let limit = settings.limits.response_body;
+        let each = several.into_iter().map(async |request| {
+            let (mut address, mut judged_by) = (None, None);
+            let told = (&mut address, &mut judged_by);
+            let message = (request, true);
+            let (guard, permit) = (Arc::clone(&guard), Arc::clone(&permit));
+            let answered = self
+                .message(entry, guard, session.clone(), message, told, permit)
+                .await;
+            let shape = |refusal: &Refused| entry.protocol.refuse(refusal, address.as_ref());
+            let response = match answered {
+                Ok(response) => response,
+                Err(refusal) => return shape(&refusal),
+            };
+            let (head, body) = response.into_parts();
+            match Limited::new(body, limit).collect().await {
+                Ok(whole) => Response::from_parts(head, whole.to_bytes()),
+                Err(_) => shape(&refuse::RESPONSE_UNREADABLE.refusal()),
+            }
+        });
+        let answers = join_all(each).await;
+        Ok(entry.protocol.joined(&answers).map(full))
+    }
+
+    /// One message of a caller who is known.
+    async fn message(
+        self: &Arc<Self>,
+        entry: &Arc<Entry>,
+        guard: Arc<Guard>,
+        mut session: Session,
+        (mut request, encoded): (Request, bool),
+        (address, judged_by): (&mut Option<Bytes>, &mut Option<PolicyHash>),
+        permit: Arc<OwnedSemaphorePermit>,
+    ) -> Result<Response<Body>, Refused> {
+        let settings = &self.setup.settings;
         *address = entry.protocol.address(&request);
         let caller = Arc::clone(&session.principal);
         request.parts.extensions.insert(caller);
