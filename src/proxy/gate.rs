@@ -5,12 +5,12 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
-use futures_util::future::join_all;
+use futures_util::future::{BoxFuture, join_all};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri, header};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::BodyExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
 
@@ -155,7 +155,6 @@ impl<U: Upstream> Gate<U> {
         inbound: Inbound<'_>,
         permit: Arc<OwnedSemaphorePermit>,
     ) -> Result<Response<Body>, Refused> {
-        let settings = &self.setup.settings;
         let Inbound {
             below,
             parts,
@@ -187,14 +186,30 @@ impl<U: Upstream> Gate<U> {
                 .message(entry, guard, session, message, told, permit)
                 .await;
         };
-        let limit = settings.limits.response_body;
-        let each = several.into_iter().map(async |request| {
+        let each = several.into_iter().map(|request| {
+            let (gate, entry) = (Arc::clone(self), Arc::clone(entry));
+            let (guard, permit) = (Arc::clone(&guard), Arc::clone(&permit));
+            gate.one_of_several(entry, guard, session.clone(), request, permit)
+        });
+        let answers = join_all(each).await;
+        Ok(entry.protocol.joined(&answers).map(full))
+    }
+
+    /// One message of several, with its whole answer.
+    fn one_of_several(
+        self: Arc<Self>,
+        entry: Arc<Entry>,
+        guard: Arc<Guard>,
+        session: Session,
+        request: Request,
+        permit: Arc<OwnedSemaphorePermit>,
+    ) -> BoxFuture<'static, Response<Bytes>> {
+        Box::pin(async move {
             let (mut address, mut judged_by) = (None, None);
             let told = (&mut address, &mut judged_by);
             let message = (request, true);
-            let (guard, permit) = (Arc::clone(&guard), Arc::clone(&permit));
             let answered = self
-                .message(entry, guard, session.clone(), message, told, permit)
+                .message(&entry, guard, session, message, told, permit)
                 .await;
             let shape = |refusal: &Refused| entry.protocol.refuse(refusal, address.as_ref());
             let response = match answered {
@@ -202,13 +217,12 @@ impl<U: Upstream> Gate<U> {
                 Err(refusal) => return shape(&refusal),
             };
             let (head, body) = response.into_parts();
-            match Limited::new(body, limit).collect().await {
-                Ok(whole) => Response::from_parts(head, whole.to_bytes()),
-                Err(_) => shape(&refuse::RESPONSE_UNREADABLE.refusal()),
+            let limit = self.setup.settings.limits.response_body;
+            match whole(body, limit).await {
+                Some(whole) => Response::from_parts(head, whole),
+                None => shape(&refuse::RESPONSE_TOO_LARGE.refusal()),
             }
-        });
-        let answers = join_all(each).await;
-        Ok(entry.protocol.joined(&answers).map(full))
+        })
     }
 
     /// One message of a caller who is known.
@@ -459,6 +473,20 @@ impl<U: Upstream> Gate<U> {
         *outgoing.headers_mut() = self.forwarding.outgoing(&request.parts, upstream, exact);
         outgoing
     }
+}
+
+/// A whole body; `None`: it broke, or is above the limit.
+async fn whole(mut body: Body, limit: usize) -> Option<Bytes> {
+    let mut read = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        if let Ok(data) = frame.ok()?.into_data() {
+            if read.len() + data.len() > limit {
+                return None;
+            }
+            read.extend_from_slice(&data);
+        }
+    }
+    Some(read.freeze())
 }
 
 /// How the body is read; refused before it is, where it cannot be judged.

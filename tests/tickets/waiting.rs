@@ -1,12 +1,13 @@
 //! Calls that wait for their answer: on tool routes, on MCP, in a model's turn.
 
 use holdpoint::names::TicketId;
-use holdpoint::store::tickets::{Answer, Decider, TicketState, Verdict};
+use holdpoint::store::tickets::{Answer, Channel, Decider, Person, TicketState, Verdict, Voter};
 use serde_json::{Value, json};
 
 use crate::support::client::{self, request};
 use crate::support::upstream::{EVENTS, Gate, Received, Step, answer, chunk, send};
 use crate::table::desk::{ANN, Call, DONE, Desk, POLICY, Shelf, done, holding, mcp, refund, told};
+use crate::table::today::modern;
 
 async fn desk(policy: &str, more: &str) -> Desk {
     Desk::with(&Shelf::sqlite(), policy, more, done).await
@@ -358,4 +359,66 @@ async fn a_call_is_proposed_again_once_its_output_was_seen() {
         released["choices"][0]["message"]["tool_calls"][0]["function"]["name"],
         "transfer"
     );
+}
+
+#[tokio::test]
+async fn a_user_who_confirms_is_led_to_the_page_and_the_call_comes_again() {
+    let desk = Desk::with(&Shelf::sqlite(), POLICY, "", server).await;
+    let plan = json!({"plan": "gold"});
+    let asked = desk.ask(&modern(&plan, json!({}))).await.json()["result"].clone();
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    let question = &asked["inputRequests"]["holdpoint-approval"];
+    assert_eq!(question["method"], "elicitation/create");
+    let params = &question["params"];
+    let ticket = first(&desk).await;
+    assert_eq!(params["mode"], "url");
+    assert_eq!(
+        params["url"],
+        format!("https://approve.example/tickets/{ticket}")
+    );
+    assert!(
+        params["message"]
+            .as_str()
+            .unwrap()
+            .contains("Subscribe to gold")
+    );
+    assert!(
+        !asked["requestState"]
+            .as_str()
+            .unwrap()
+            .contains(ticket.as_str())
+    );
+    let again = |action: &str, arguments: &Value| {
+        let more = json!({
+            "requestState": asked["requestState"],
+            "inputResponses": {"holdpoint-approval": {"action": action}},
+        });
+        modern(arguments, more)
+    };
+    // Declined, changed, or somebody else's: nothing is waited for, and nothing is sent.
+    let declined = desk.ask(&again("decline", &plan)).await;
+    assert_eq!(told(&declined)["error"], "approval_pending");
+    let changed = desk.ask(&again("accept", &json!({"plan": "lead"}))).await;
+    assert_eq!(changed.status, 400, "{changed:?}");
+    let bobs = Call {
+        key: crate::table::desk::BOB,
+        ..again("accept", &plan)
+    };
+    assert_eq!(desk.ask(&bobs).await.status, 400);
+    // That the user has opened the page approves nothing: the call waits for the answer.
+    let mut client = desk.begin(&again("accept", &plan)).await;
+    desk.waiting(1).await;
+    assert_eq!(desk.reached(), 0);
+    let own = Voter::new(Person::new("config", "ann"), Vec::new(), Channel::Page);
+    let yes = desk
+        .answer(&ticket, Verdict::Approve, Decider::Person(own))
+        .await;
+    assert_eq!(yes.unwrap().state, TicketState::Approved);
+    client.until("refunded").await;
+    // The server sees nothing of it.
+    let got = desk.upstream.only();
+    let sent: Value = serde_json::from_slice(&got.body).unwrap();
+    assert_eq!(sent["params"].get("requestState"), None);
+    assert_eq!(sent["params"].get("inputResponses"), None);
+    assert_eq!(sent["params"]["arguments"], plan);
 }
