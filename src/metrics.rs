@@ -1,5 +1,7 @@
 //! Prometheus metrics. Names, labels and units are a promise: see `docs/reference/metrics.md`.
 
+mod tickets;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -118,6 +120,7 @@ pub struct Metrics {
     unreadable: IntCounterVec,
     layers: Vec<Histogram>,
     tickets: IntGaugeVec,
+    gated: tickets::Tickets,
     scanned: IntCounterVec,
     unscanned: IntCounterVec,
     upstream_errors: IntCounterVec,
@@ -291,6 +294,7 @@ impl Metrics {
                     &["state"],
                 ),
             ),
+            gated: tickets::Tickets::new(&registry),
             scanned: counters(
                 "holdpoint_scanned_bytes_total",
                 "Text that at least one active layer judged.",

@@ -33,7 +33,7 @@ impl Person {
         Voter {
             person: identity(&self.id),
             aliases: self.aliases.iter().map(identity).collect(),
-            tenants: self.reach().clone(),
+            tenants: self.reach(),
             roles: self.roles.clone(),
             own: self.own.is_some(),
             channel,
@@ -41,18 +41,15 @@ impl Person {
         }
     }
 
-    const fn reach(&self) -> &Option<Vec<String>> {
-        match &self.own {
-            Some(tenants) => tenants,
-            None => &self.tenants,
-        }
+    fn reach(&self) -> Option<Vec<String>> {
+        self.own.as_ref().unwrap_or(&self.tenants).clone()
     }
 
     /// The tickets that exist for them, to be narrowed further.
     pub fn filter(&self) -> Filter {
         let own = |name: &Arc<str>| self.own.is_some().then(|| name.to_string());
         Filter {
-            tenants: self.reach().clone(),
+            tenants: self.reach(),
             issuer: own(&self.id.issuer),
             subject: own(&self.id.subject),
             ..Filter::default()

@@ -1,16 +1,26 @@
-//! What the settings alone tell the stores: where upstreams are, what documents describe, whose signatures count, and who may
+//! The stores, counted, with what the settings alone tell them: where upstreams are, what documents describe, whose signatures count, and who may
 //! approve now.
 
 use std::sync::Arc;
 
+use super::counted::Counted;
 use crate::approvals::People;
+use crate::metrics::Metrics;
 use crate::settings::{RouteProtocol, Settings};
 use crate::store::Stores;
 use crate::store::definitions::Definitions;
 use crate::store::tickets::Directory;
 
 /// The stores with all of it.
-pub(super) fn furnished(settings: &Settings, people: &Arc<People>, mut stores: Stores) -> Stores {
+pub(super) fn furnished(
+    settings: &Settings,
+    (people, metrics): (&Arc<People>, &Arc<Metrics>),
+    mut stores: Stores,
+) -> Stores {
+    let clock = &stores.clock;
+    stores.tickets = stores
+        .tickets
+        .map(|store| Counted::over(store, metrics, clock));
     let origins = settings.upstreams.iter().filter_map(|(name, upstream)| {
         let scheme = upstream.url.scheme_str()?;
         let authority = upstream.url.authority()?;

@@ -4,6 +4,7 @@
 mod accept;
 mod agents;
 mod approvers;
+mod counted;
 mod forward;
 mod framing;
 mod furnish;
@@ -228,13 +229,14 @@ pub async fn start_with(
     extras: Extras,
 ) -> Result<Running, Problems> {
     let people = Arc::new(People::new(settings.approvers.clone()));
-    let stores = furnished(&settings, &people, stores);
+    let metrics = Metrics::new();
+    let stores = furnished(&settings, (&people, &metrics), stores);
     let tickets = stores.tickets.clone();
     let clock = Arc::clone(&stores.clock);
     let upstream = HttpUpstream::new(&settings)?;
     let reconciler = reconciler(&policy, &stores)?;
-    let setup = setup(&settings, &policy, stores, extras.observers)?;
-    let metrics = Arc::clone(&setup.metrics);
+    let told = (extras.observers, &metrics);
+    let setup = setup(&settings, &policy, stores, told)?;
     let service = service(setup.clone(), upstream)?;
     service.load().await?;
 
@@ -336,9 +338,9 @@ pub(crate) fn proxy<U: Upstream>(
     upstream: U,
 ) -> Result<(ProxyService<U>, Arc<Metrics>), Problems> {
     let people = Arc::new(People::new(settings.approvers.clone()));
-    let stores = furnished(settings, &people, stores);
-    let setup = setup(settings, policy, stores, observers)?;
-    let metrics = Arc::clone(&setup.metrics);
+    let metrics = Metrics::new();
+    let stores = furnished(settings, (&people, &metrics), stores);
+    let setup = setup(settings, policy, stores, (observers, &metrics))?;
     Ok((service(setup, upstream)?, metrics))
 }
 
@@ -356,15 +358,14 @@ fn setup(
     settings: &Arc<Settings>,
     policy: &Arc<Policy>,
     stores: Stores,
-    mut observers: Vec<Arc<dyn Observer>>,
+    (mut observers, metrics): (Vec<Arc<dyn Observer>>, &Arc<Metrics>),
 ) -> Result<Setup, Problems> {
     // A route that lets content past the guard must never take a request.
     coverage::prove(settings)?;
-    let metrics = Metrics::new();
     observers.splice(
         0..0,
         [
-            Arc::clone(&metrics) as Arc<dyn Observer>,
+            Arc::clone(metrics) as Arc<dyn Observer>,
             Arc::new(journal::Journal),
         ],
     );
@@ -378,7 +379,7 @@ fn setup(
     Ok(Setup {
         guard: Arc::new(ArcSwap::from_pointee(guard)),
         settings: Arc::clone(settings),
-        metrics,
+        metrics: Arc::clone(metrics),
     })
 }
 

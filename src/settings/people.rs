@@ -126,7 +126,7 @@ pub struct Account {
     pub who: Approver,
 }
 
-/// An identity provider that approvers log in at (OpenID Connect Core 1.0, code flow with PKCE).
+/// An identity provider that approvers log in at (`OpenID` Connect Core 1.0, code flow with PKCE).
 #[derive(Clone, Debug)]
 pub struct Oidc {
     /// Its issuer, exact; its metadata is at `/.well-known/openid-configuration` below.

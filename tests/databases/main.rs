@@ -1,5 +1,5 @@
-//! Read-only databases: what every kind answers and refuses, that an account which can write is found out, and what becomes of a
-//! call whose look-up asks one. Those that need a server run with `HOLDPOINT_TEST_DATABASES` set, as `scripts/test databases` does.
+//! Databases behind a network: what every kind of look-up answers and refuses, that an account which can write is found out, and what becomes of a
+//! call whose look-up asks one; and what the ticket store in PostgreSQL promises. Those that need a server run with `HOLDPOINT_TEST_DATABASES` set, as `scripts/test databases` does.
 
 #![expect(
     clippy::unwrap_used,
@@ -12,8 +12,10 @@
 )]
 
 mod backend;
+#[path = "../tickets/conformance/mod.rs"]
 mod conformance;
 mod desk;
+mod lookups;
 mod mysql;
 mod postgres;
 mod servers;
@@ -21,3 +23,4 @@ mod sqlite;
 #[expect(dead_code, reason = "other crates of tests use the rest")]
 #[path = "../support/mod.rs"]
 mod support;
+mod tickets;

@@ -229,6 +229,23 @@ impl Server {
         format!("{scheme}://{user}:{PASSWORD}@{host}:{port}/{database}")
     }
 
+    /// The URL of an account for another database.
+    pub fn url_of(&self, user: &str, database: &str) -> String {
+        let (scheme, port) = (self.scheme, self.port);
+        format!("{scheme}://{user}:{PASSWORD}@127.0.0.1:{port}/{database}")
+    }
+
+    /// Runs statements in another database of PostgreSQL.
+    pub async fn run_at(&self, url: &str, sql: &str) -> Result<(), String> {
+        let connected = tokio_postgres::connect(url, tokio_postgres::NoTls).await;
+        let (client, connection) = connected.map_err(|error| error.to_string())?;
+        let task = tokio::spawn(connection);
+        let done = client.batch_execute(sql).await;
+        drop(client);
+        let _ = task.await;
+        done.map_err(|error| format!("{error:?}"))
+    }
+
     /// Runs statements as the administrator.
     pub async fn admin(&self, sql: &str) {
         self.tried(sql)
@@ -249,13 +266,7 @@ impl Server {
             let _ = conn.disconnect().await;
             return Ok(());
         }
-        let connected = tokio_postgres::connect(&self.url("admin"), tokio_postgres::NoTls).await;
-        let (client, connection) = connected.map_err(|error| error.to_string())?;
-        let task = tokio::spawn(connection);
-        let done = client.batch_execute(sql).await;
-        drop(client);
-        let _ = task.await;
-        done.map_err(|error| format!("{error:?}"))
+        self.run_at(&self.url("admin"), sql).await
     }
 
     /// Waits until it takes statements: half a minute at most.

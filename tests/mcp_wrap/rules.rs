@@ -80,7 +80,8 @@ fn a_held_call_waits_for_its_ticket_and_goes_through_once() {
     let listed: Value = serde_json::from_str(&ticket(&["list", "--json"])).unwrap();
     let id = listed[0]["id"].as_str().unwrap().to_owned();
     assert!(held.to_string().contains(&id), "{held}");
-    ticket(&["approve", &id]);
+    let digest = listed[0]["digest"].as_str().unwrap();
+    ticket(&["approve", &id, "--digest", digest]);
 
     wrapped.call(2, "pay", &arguments);
     assert_eq!(text(&wrapped.next()), "paid");

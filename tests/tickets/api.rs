@@ -396,6 +396,8 @@ async fn nothing_changes_by_reading_and_unknown_things_are_named() {
         "/v1/tickets?page=2",
         "/v1/mandates?live=perhaps",
         "/v1/audit?after=-1",
+        "/v1/audit?after=9223372036854775808",
+        "/v1/tickets?before=9223372036854775808",
     ] {
         let answer = desk.get(CAROL, path).await;
         assert_eq!(code(&answer), (400, "query_invalid".to_owned()), "{path}");

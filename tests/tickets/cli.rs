@@ -324,7 +324,7 @@ principal: {fixed: {subject: ann}}
 
     let (code, error) = failure(&listed(base));
     assert_eq!(code, 2);
-    assert!(error.contains("set `tickets.store`"), "{error}");
+    assert!(error.contains("set `tickets`"), "{error}");
 
     let broken = listed("polcy: x\n");
     let error = String::from_utf8_lossy(&broken.stderr).into_owned();

@@ -91,19 +91,8 @@ impl Desk {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let text = config(approvers, principal).replace("{HERE}", &address.to_string());
-        let read = settings::parse("config.yaml", &text, &Overrides::default(), &environment());
-        let settings = read
-            .unwrap_or_else(|problems| panic!("{problems}"))
-            .settings;
         let metrics = Metrics::new();
-        let approvals = Approvals::new(
-            &settings,
-            Arc::new(People::new(settings.approvers.clone())),
-            world.store.clone(),
-            world.clock.clone(),
-            Arc::clone(&metrics),
-        );
-        let approvals = approvals.unwrap_or_else(|problems| panic!("{problems}"));
+        let approvals = approvals(&world, &text, &metrics);
         approvals
             .load()
             .await
@@ -117,6 +106,14 @@ impl Desk {
             metrics,
             tasks,
         }
+    }
+
+    /// A second process that follows the same store.
+    pub fn also_follow(&mut self, approvers: &str) {
+        let text = config(approvers, PRINCIPAL);
+        let other = approvals(&self.world, &text, &self.metrics);
+        let tasks = webhook::spawn(&other).unwrap_or_else(|problems| panic!("{problems}"));
+        self.tasks.extend(tasks);
     }
 
     /// A waiting request of ann's.
@@ -178,6 +175,21 @@ impl Desk {
     pub fn counted(&self, series: &str) -> bool {
         self.metrics.render().contains(series)
     }
+}
+
+fn approvals(world: &World, text: &str, metrics: &Arc<Metrics>) -> Arc<Approvals> {
+    let read = settings::parse("config.yaml", text, &Overrides::default(), &environment());
+    let settings = read
+        .unwrap_or_else(|problems| panic!("{problems}"))
+        .settings;
+    let approvals = Approvals::new(
+        &settings,
+        Arc::new(People::new(settings.approvers.clone())),
+        world.store.clone(),
+        world.clock.clone(),
+        Arc::clone(metrics),
+    );
+    approvals.unwrap_or_else(|problems| panic!("{problems}"))
 }
 
 pub fn encoded(fields: &[(&str, &str)]) -> String {

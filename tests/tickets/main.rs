@@ -20,6 +20,7 @@ mod login;
 mod migration;
 mod promises;
 mod provider;
+mod settle;
 mod slack;
 #[expect(dead_code, reason = "other test crates use the rest")]
 #[path = "../support/mod.rs"]

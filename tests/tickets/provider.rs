@@ -1,4 +1,4 @@
-//! An identity provider: OpenID Connect's code flow over real HTTP, strict about what it is asked.
+//! An identity provider: the code flow of `OpenID` Connect over real HTTP, strict about what it is asked.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

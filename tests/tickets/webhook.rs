@@ -150,6 +150,39 @@ async fn a_follower_goes_on_where_it_was() {
     assert_eq!(second["type"], "denied");
 }
 
+#[tokio::test]
+async fn of_two_processes_one_tells() {
+    let mut receiver = Receiver::start(0).await;
+    let approvers = receiver.approvers("");
+    let mut desk = Desk::new(&approvers).await;
+    desk.also_follow(&approvers);
+    let mut ids = Vec::new();
+    for order in 0..5 {
+        let call = Call {
+            args: format!(r#"{{"order":"A-{order}","amount":5}}"#),
+            session: Some(format!("s{order}")),
+            ..refund()
+        };
+        let ticket = desk.world.send(&call).await.ticket();
+        desk.world.deny(&ticket).await;
+    }
+    for _ in 0..10 {
+        ids.push(receiver.next().await.1["seq"].as_u64().unwrap());
+    }
+    assert_eq!(ids, (1..=10).collect::<Vec<_>>());
+    while desk
+        .world
+        .store
+        .cursor("webhook:desk".to_owned())
+        .await
+        .unwrap()
+        < 10
+    {
+        tokio::task::yield_now().await;
+    }
+    assert!(receiver.heard.try_recv().is_err(), "nothing came twice");
+}
+
 /// Whoever names an address inside must say so, and no name leads there otherwise.
 #[test]
 fn a_private_address_must_be_meant() {

@@ -1,4 +1,4 @@
-//! The API's description (OpenAPI 3.1), made from the table that the routes are made from.
+//! The API's description (`OpenAPI` 3.1), made from the table that the routes are made from.
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
@@ -90,7 +90,7 @@ pub const ROUTES: [Described; 10] = [
         operation: "approveTicket",
         summary: "Approve: with enough approvals the identical call goes through once",
         query: &[],
-        body: Some("Answer"),
+        body: Some("Approval"),
         answer: "Ticket",
         codes: &APPROVED,
     },
@@ -237,7 +237,8 @@ fn operation(route: &Described) -> Value {
             members.insert("parameters".to_owned(), parameters.into());
         }
         if let Some(schema) = route.body {
-            let body = json!({"content": {"application/json": {"schema": reference(schema)}}});
+            let content = json!({"application/json": {"schema": reference(schema)}});
+            let body = json!({"required": schema != "Answer", "content": content});
             members.insert("requestBody".to_owned(), body);
         }
     }
@@ -316,20 +317,32 @@ fn optional_time() -> Value {
     json!({"type": ["string", "null"], "format": "date-time"})
 }
 
-#[expect(
-    clippy::too_many_lines,
-    reason = "a list of shapes, read from top to bottom"
-)]
 fn schemas() -> Value {
+    let mut schemas = Map::new();
+    for part in [requests(), tickets(), others()] {
+        if let Value::Object(members) = part {
+            schemas.extend(members);
+        }
+    }
+    schemas.into()
+}
+
+fn requests() -> Value {
     let comment = json!({"type": ["string", "null"], "maxLength": super::body::LONGEST_COMMENT});
     let prefix = json!({
-        "type": ["string", "null"], "pattern": "^[0-9a-fA-F]{8,64}$",
-        "description": "Start of the digest that was shown; an approval needs it",
+        "type": "string", "pattern": "^[0-9a-fA-F]{8,64}$", "description": "Start of the digest that was shown",
     });
     json!({
+        "Approval": {
+            "type": "object", "additionalProperties": false, "required": ["digest_prefix"],
+            "properties": {"digest_prefix": prefix, "comment": comment},
+        },
         "Answer": {
             "type": "object", "additionalProperties": false,
-            "properties": {"digest_prefix": prefix, "comment": comment},
+            "properties": {
+                "digest_prefix": {"anyOf": [prefix, {"type": "null"}]},
+                "comment": comment,
+            },
         },
         "Resolution": {
             "type": "object", "additionalProperties": false, "required": ["done", "note"],
@@ -348,6 +361,11 @@ fn schemas() -> Value {
                 "comment": comment,
             },
         },
+    })
+}
+
+fn tickets() -> Value {
+    json!({
         "Tickets": {
             "type": "object", "required": ["now", "tickets", "next"],
             "properties": {
@@ -404,6 +422,11 @@ fn schemas() -> Value {
                 "strong": {"type": "boolean"},
             },
         },
+    })
+}
+
+fn others() -> Value {
+    json!({
         "Mandates": {
             "type": "object", "required": ["now", "mandates"],
             "properties": {"now": time(), "mandates": {"type": "array", "items": reference("Mandate")}},

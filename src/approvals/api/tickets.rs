@@ -50,6 +50,11 @@ fn query_invalid(detail: impl Into<String>) -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, "query_invalid", detail)
 }
 
+/// A number of a row, which stores keep as a signed one.
+fn row(number: u64) -> Option<u64> {
+    i64::try_from(number).is_ok().then_some(number)
+}
+
 fn limit(limit: Option<u32>) -> Option<u32> {
     let limit = limit.unwrap_or(DEFAULT_LIMIT);
     (1..=MAX_LIMIT).contains(&limit).then_some(limit)
@@ -94,6 +99,10 @@ fn filter(query: ListQuery, voter: &Voter) -> Option<Filter> {
             .collect::<Option<_>>()?,
         None => Vec::new(),
     };
+    let before = match query.before {
+        Some(before) => Some(row(before)?),
+        None => None,
+    };
     let (issuer, subject) = owner(query.issuer, query.subject, voter);
     Some(Filter {
         states,
@@ -102,7 +111,7 @@ fn filter(query: ListQuery, voter: &Voter) -> Option<Filter> {
         subject,
         tool: query.tool,
         upstream: query.upstream,
-        before: query.before,
+        before,
         limit: limit(query.limit)?,
     })
 }
@@ -318,7 +327,7 @@ pub(super) async fn audit(
     }
     let asked = query.ok().and_then(|Query(query)| {
         let limit = limit(query.limit)?;
-        Some((query.after.unwrap_or(0), limit))
+        Some((row(query.after.unwrap_or(0))?, limit))
     });
     let (after, limit) = asked.ok_or_else(|| {
         query_invalid(format!(

@@ -1,4 +1,4 @@
-//! The identity provider: OpenID Connect's code flow (Core 1.0 section 3.1) with PKCE (RFC 7636), state and nonce bound to the
+//! The identity provider: the code flow of `OpenID` Connect (Core 1.0 section 3.1) with PKCE (RFC 7636), state and nonce bound to the
 //! browser by a cookie, issuer identification (RFC 9207), and ID tokens verified as the agents' tokens are.
 
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use crate::approvals::sessions::random;
 use crate::approvals::view;
 use crate::clock::Clock;
 use crate::identity::{self, Fetch, Jwks, LARGEST_JWKS, Tokens};
-use crate::settings::{ClaimNames, HumanId, JwtPrincipals, KeySource, Oidc};
+use crate::settings::{ClaimNames, HumanId, JwtPrincipals, KeySource, Oidc, is_local};
 use crate::wire::json::{Document, Kind, Node};
 
 /// The cookie of a log-in on its way. `Lax`, for the provider's answer comes from another site.
@@ -51,7 +51,7 @@ pub(crate) struct Provider {
     known: OnceCell<Known>,
 }
 
-/// What its metadata say (OpenID Connect Discovery 1.0).
+/// What its metadata say (`OpenID` Connect Discovery 1.0).
 struct Known {
     authorization: Url,
     token: Url,
@@ -126,14 +126,9 @@ impl Provider {
             return Err(format!("{at} speaks for another issuer"));
         }
         let endpoint = |text: &str| {
-            let url = Url::parse(text).ok().filter(|url| {
-                let loopback = matches!(
-                    url.host(),
-                    Some(url::Host::Domain("localhost"))
-                        | Some(url::Host::Ipv4(std::net::Ipv4Addr::LOCALHOST))
-                );
-                url.scheme() == "https" || (url.scheme() == "http" && loopback)
-            });
+            let url = Url::parse(text)
+                .ok()
+                .filter(|url| url.scheme() == "https" || (url.scheme() == "http" && is_local(url)));
             url.ok_or_else(|| format!("{at} names an endpoint without `https`"))
         };
         let keys = endpoint(&metadata.jwks_uri)?;
@@ -329,8 +324,8 @@ impl Provider {
         let id = HumanId::new(Arc::clone(&self.oidc.issuer), Arc::clone(&subject));
         let name = ["name", "preferred_username", "email"];
         let name = name.into_iter().find_map(|it| identity::text(root.get(it)));
-        let approvers = &self.oidc.approver_roles;
-        let approves = approvers.is_empty() || roles.iter().any(|role| approvers.contains(role));
+        let known = &self.oidc.approver_roles;
+        let approves = known.is_empty() || roles.iter().any(|role| known.contains(role));
         let name = name.unwrap_or(subject);
         Ok(people.logged_in(id, name, roles, tenants, approves))
     }

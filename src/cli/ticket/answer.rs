@@ -65,7 +65,7 @@ pub struct GrantArgs {
     json: bool,
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let read = read_duration(text).filter(|duration| !duration.is_zero());
     read.ok_or_else(|| "write a number with its unit, such as `8h` or `30m`".to_owned())
 }

@@ -1,5 +1,7 @@
 //! Tickets on a terminal. Whatever an agent or a tool wrote is escaped.
 
+use std::fmt::Write as _;
+
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use serde::Serialize;
@@ -173,7 +175,8 @@ fn context(ticket: &Ticket) -> Vec<(&'static str, String)> {
         );
         for (column, value) in &resource.state {
             let value = value.as_deref().map_or_else(|| "null".to_owned(), shorten);
-            text.push_str(&format!(", {} {value}", escape(column)));
+            // Writing to a string cannot fail.
+            let _ = write!(text, ", {} {value}", escape(column));
         }
         facts.push(("object", text));
     }

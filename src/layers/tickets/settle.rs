@@ -441,13 +441,16 @@ impl Settle {
             .directory
             .authority(&by.issuer, &by.subject, &vote.roles);
         let Some(now) = now else { return false };
+        if ticket.gate == Gate::Confirm {
+            // The end user answers for nobody else.
+            return true;
+        }
         let tenant = now.tenants.as_ref().is_none_or(|tenants| {
             let own = &*ticket.principal.tenant;
             tenants.iter().any(|tenant| tenant == own)
         });
-        let role = ticket.gate == Gate::Confirm
-            || ticket.roles.is_empty()
-            || ticket.roles.iter().any(|role| now.roles.contains(role));
+        let role =
+            ticket.roles.is_empty() || ticket.roles.iter().any(|role| now.roles.contains(role));
         tenant && role
     }
 

@@ -29,7 +29,33 @@ impl Against<'_> {
             .filter_map(|rule| rule.ticket.as_ref())
         {
             problems.extend(self.answerable(ticket));
+            problems.extend(self.issuers(ticket));
         }
+    }
+
+    /// Whose signed tickets are taken the config knows.
+    fn issuers(&self, ticket: &TicketRule) -> Vec<Problem> {
+        let known = self.settings.tickets.iter();
+        let known: Vec<_> = known.flat_map(|tickets| &tickets.issuers).collect();
+        let named = ticket.issuers.iter().enumerate();
+        let lacking = named.filter(|(_, name)| known.iter().all(|issuer| issuer.name != **name));
+        let problems = lacking.map(|(index, name)| {
+            let listed = format!("{}.issuers[{index}]", ticket.id);
+            let path = match self.checked.tree.at(&listed) {
+                Some(_) => listed,
+                None => format!("{}.issuers", ticket.id),
+            };
+            self.at(
+                &path,
+                format!("the config has no issuer `{name}`"),
+                did_you_mean(
+                    "issuers of the config",
+                    name,
+                    known.iter().map(|issuer| issuer.name.as_str()),
+                ),
+            )
+        });
+        problems.collect()
     }
 
     /// Somebody of the config can give the approvals. Who logs in elsewhere is known to nobody here.

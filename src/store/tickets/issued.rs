@@ -77,6 +77,12 @@ pub struct Claims {
     /// Digest of the one call that it permits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
+    /// The tool of the call, for executors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<ToolName>,
+    /// SHA-256 of the call's canonical arguments (RFC 8785), lower-case hex, for executors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<String>,
     /// Or the calls that it permits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mandate: Option<SignedMandate>,
@@ -339,6 +345,8 @@ mod tests {
             exp: now + 60,
             call: Some("ab".repeat(32)),
             mandate: None,
+            tool: None,
+            arguments: None,
         }
     }
 

@@ -243,22 +243,10 @@ pub fn receipt(ticket: &TicketId, status: u16, body: &str) -> Receipt {
     }
 }
 
-/// A test of each promise, on the bed that `$bed` gives; `None`: it cannot be had here, and says why.
-macro_rules! promises {
-    ($bed:path; $($module:ident { $($promise:ident)* })*) => { $(mod $module { $(
-        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-        async fn $promise() {
-            if let Some(bed) = $bed().await {
-                $crate::conformance::$module::$promise(&bed).await;
-            }
-        }
-    )* })* };
-}
-
-/// Every promise.
+/// Every promise, by a macro of the crate that makes tests of them.
 macro_rules! every_promise {
-    ($bed:path) => {
-        $crate::conformance::promises! { $bed;
+    ($by:ident, $bed:path) => {
+        $by! { $bed;
             calls {
                 a_request_is_made_once
                 of_many_at_once_one_makes_the_request
@@ -329,4 +317,4 @@ macro_rules! every_promise {
     };
 }
 
-pub(crate) use {every_promise, promises};
+pub(crate) use every_promise;

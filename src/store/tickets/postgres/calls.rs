@@ -35,7 +35,7 @@ pub(super) fn json(value: &impl serde::Serialize) -> Pg<String> {
 pub(super) async fn sweep(tx: &Tx) -> Pg<()> {
     let rows = tx
         .rows(
-            "UPDATE ticket SET state = 'expired', ended_at = $1
+            "UPDATE ticket SET state = 'expired', ended_at = expires_at
               WHERE id IN (SELECT id FROM ticket WHERE state IN ('requested', 'approved') AND expires_at <= $1
                             ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)
              RETURNING id",
@@ -57,16 +57,19 @@ pub(super) fn session(call: &Presented) -> Option<&str> {
     call.session.as_ref().map(SessionKey::as_str)
 }
 
-/// Does what the newest ticket of the call says. Identical calls are taken one after the other.
+/// Does what the newest ticket of the call says. Where that is to write something, identical calls are taken one after the other.
 pub(super) async fn present(tx: &Tx, call: &Presented) -> Pg<Standing> {
-    tx.exclusively(&call.call.digest.to_string()).await?;
     if let Some(hint) = &call.hint
         && let Some(hinted) = find(tx, hint).await?
         && rules::mismatched(&hinted, call)
     {
         return Ok(Standing::Mismatch(hinted.id));
     }
-    let step = rules::present(newest(tx, call).await?, call, tx.at, &tx.limits);
+    let mut step = rules::present(newest(tx, call).await?, call, tx.at, &tx.limits);
+    if !matches!(step, Step::Tell(_)) {
+        tx.exclusively(&call.call.digest.to_string()).await?;
+        step = rules::present(newest(tx, call).await?, call, tx.at, &tx.limits);
+    }
     follow(tx, call, step).await
 }
 

@@ -31,11 +31,11 @@ const CONNECTIONS: usize = 8;
 /// To connect, and to make or check the tables.
 const OPENING: Duration = Duration::from_secs(10);
 
-/// One statement, as the server counts it.
-const STATEMENT: Duration = Duration::from_secs(5);
+/// One statement, as the server counts it, its wait for another transaction included.
+const STATEMENT: Duration = Duration::from_secs(8);
 
 /// One transaction, waiting for its connection included.
-const TRANSACTION: Duration = Duration::from_secs(8);
+const TRANSACTION: Duration = Duration::from_secs(9);
 
 /// How often a transaction that met another one is tried.
 const TRIES: u32 = 5;

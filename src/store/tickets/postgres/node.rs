@@ -56,6 +56,8 @@ async fn enlist(db: &Db) -> Pg<Own> {
         .batch_execute("SET search_path = holdpoint; SET idle_in_transaction_session_timeout = 0")
         .await?;
     let boot = uuid::Uuid::now_v7().simple().to_string();
+    // Nobody sees the name before its lock is held, and the lock outlives the transaction.
+    client.batch_execute("BEGIN").await?;
     let row = client
         .query_one(
             "INSERT INTO node (boot, lease_until) VALUES ($1, clock_timestamp() + $2::text::interval) RETURNING epoch",
@@ -66,6 +68,7 @@ async fn enlist(db: &Db) -> Pg<Own> {
     client
         .execute("SELECT pg_advisory_lock($1, $2)", &[&CLASS, &epoch])
         .await?;
+    client.batch_execute("COMMIT").await?;
     name(db, Some(boot.clone()));
     Ok(Own { connection, boot })
 }

@@ -57,6 +57,14 @@ pub(super) fn ticket(field: &Field<'_>, names: &Names<'_>) -> Option<TicketRule>
     });
     let freeze = fields.optional_or("freeze", false, Field::bool);
     let mandate = fields.optional_or("mandate", None, |f| mandate::mandate(f).map(Some));
+    if let (Some(Some(_)), Some(2..)) = (&mandate, approvals)
+        && let Some(field) = field.peek("mandate")
+    {
+        field.error(
+            "a mandate is given by one person, and this rule needs more",
+            "remove `mandate`, or `approvals`",
+        );
+    }
     let issuers = fields.optional_or("issuers", Vec::new(), |f| {
         let read: Vec<_> = f.one_or_more()?.iter().map(Field::name).collect();
         let named: Option<Vec<_>> = read.into_iter().collect();
