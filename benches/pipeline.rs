@@ -1,8 +1,10 @@
-//! What judging costs, without sockets: a chat request and its answer through protocol and guard, and the injection scan
-//! alone.
+//! What judging costs, without sockets: a chat request and its answer through protocol and guard, the scans alone, and who said
+//! what in a long conversation.
 //!
 //! `cargo bench --bench pipeline`; `docs/performance.md` says how to read it.
 
+#[path = "pipeline/provenance.rs"]
+mod provenance;
 mod support;
 
 use std::hint::black_box;
@@ -48,6 +50,7 @@ fn main() -> Result<()> {
     answers(&mut criterion, &runtime, &stores)?;
     scans(&mut criterion, &runtime, &stores)?;
     secrets(&mut criterion)?;
+    provenance::provenance(&mut criterion, &runtime)?;
     criterion.final_summary();
     Ok(())
 }

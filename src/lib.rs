@@ -5,6 +5,7 @@
 //! and settles tickets ([`store::tickets`]), the adapter writes the verdicts ([`verdict`]) back. What an operator writes
 //! is read by [`source`] and checked into [`policy`] and [`settings`].
 
+pub mod acquainted;
 pub mod approvals;
 pub mod cli;
 pub mod clock;

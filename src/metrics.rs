@@ -127,6 +127,7 @@ pub struct Metrics {
     refusals: IntCounterVec,
     holds: IntCounterVec,
     forgotten: IntCounterVec,
+    undeclared: IntCounterVec,
     in_flight: IntGauge,
     clients: Clients,
     approvers: Approvers,
@@ -321,6 +322,7 @@ impl Metrics {
                 &["route"],
             ),
             forgotten: forgotten(&registry),
+            undeclared: undeclared(&registry),
             in_flight: registered(
                 &registry,
                 IntGauge::new(
@@ -354,6 +356,7 @@ impl Metrics {
         self.durations.with_label_values(&[route.as_str()]);
         self.scanned.with_label_values(&[route.as_str()]);
         self.unreadable.with_label_values(&[route.as_str()]);
+        self.undeclared.with_label_values(&[route.as_str()]);
         for reason in Unscanned::ALL {
             self.unscanned
                 .with_label_values(&[route.as_str(), reason.as_str()]);
@@ -442,7 +445,11 @@ impl Metrics {
 
     /// What was forgotten of who said what.
     pub fn forgotten(&self, forgotten: Forgotten) {
-        for (what, number) in [("session", forgotten.sessions), ("text", forgotten.texts)] {
+        for (what, number) in [
+            ("session", forgotten.sessions),
+            ("returned", forgotten.returned),
+            ("text", forgotten.texts),
+        ] {
             let counter = self.forgotten.with_label_values(&[what]);
             counter.inc_by(count(number));
         }
@@ -536,6 +543,10 @@ impl Observer for Metrics {
                 .and_then(|index| self.verdicts.get(index));
             let Some(counter) = counter else { continue };
             counter.inc();
+            if opinion.undeclared {
+                let route = exchange.route.as_str();
+                self.undeclared.with_label_values(&[route]).inc();
+            }
             if let Some(histogram) = self.layers.get(layer_index(opinion.layer)) {
                 histogram.observe(opinion.elapsed.as_secs_f64());
             }
@@ -551,10 +562,19 @@ fn forgotten(registry: &Registry) -> IntCounterVec {
         registry,
         IntCounterVec::new(Opts::new(name, help), &["what"]),
     );
-    for what in ["session", "text"] {
+    for what in ["session", "returned", "text"] {
         counters.with_label_values(&[what]);
     }
     counters
+}
+
+fn undeclared(registry: &Registry) -> IntCounterVec {
+    let name = "holdpoint_undeclared_recipients_total";
+    let help = "Calls with a text that looks like a recipient and that no rule is for.";
+    registered(
+        registry,
+        IntCounterVec::new(Opts::new(name, help), &["route"]),
+    )
 }
 
 fn count(number: usize) -> u64 {

@@ -5,9 +5,10 @@ mod tickets;
 
 use std::collections::HashMap;
 
+use super::unguarded::unguarded;
 use super::{
-    Allowed, Checked, ExecutesAt, HttpLookup, Lookup, Origin, Otherwise, Policy, PrivateRule,
-    SqlLookup, ToolMatcher, ToolRule, ToolSecrets, usage,
+    Allowed, Checked, ExecutesAt, HttpLookup, Lookup, Otherwise, Policy, PrivateRule, SqlLookup,
+    ToolMatcher, ToolRule, ToolSecrets, origins, usage,
 };
 use crate::item::RouteKind;
 use crate::names::{LookupName, RouteName, StoreName, ToolName, UpstreamName};
@@ -38,6 +39,7 @@ pub fn check_against(checked: &Checked, settings: &Settings, stores: &Stores) ->
         problems.extend(against.identities(rule));
         problems.extend(against.unsettled(rule));
     }
+    problems.extend(unguarded(checked, settings));
     problems.sorted()
 }
 
@@ -185,16 +187,10 @@ impl Against<'_> {
         }
         for (id, allow) in self.policy.allows() {
             for (index, allowed) in allow.iter().enumerate() {
-                let (word, silent) = match allowed {
-                    Allowed::From(Origin::User | Origin::UserSite) => ("the user", true),
-                    Allowed::From(Origin::Operator) => ("the operator", true),
-                    Allowed::From(Origin::ToolOutput(rule)) => (
-                        "the user",
-                        rule.asked || rule.like_user || !rule.beside.is_empty(),
-                    ),
-                    Allowed::List(_) | Allowed::Lookup(_) => continue,
+                let Some(origin) = origins(std::slice::from_ref(allowed)).next() else {
+                    continue;
                 };
-                if silent {
+                if let Some(word) = origin.listens_to() {
                     problems.0.push(self.at(
                         &format!("{id}.allow[{index}]"),
                         format!("this can never vouch for anything: no route of the config leads to a model, so nobody sees what {word} says"),
@@ -397,7 +393,7 @@ impl Against<'_> {
         let waits = secrets.is_some_and(|secrets| secrets.otherwise == Otherwise::Hold);
         let waits = waits && rule.secrets != ToolSecrets::Allow;
         let private = |rule: &PrivateRule| rule.otherwise == Otherwise::Hold;
-        if !can_hold(rule) && !waits && !self.policy.private.iter().any(private) {
+        if !rule.can_hold() && !waits && !self.policy.private.iter().any(private) {
             return None;
         }
         let (route, what) = self.settings.routes.iter().find_map(|route| {
@@ -456,13 +452,4 @@ fn meant(place: &str, rule: &ToolRule, tools: &[&ToolName]) -> String {
     } else {
         format!("{said}.")
     }
-}
-
-fn can_hold(rule: &ToolRule) -> bool {
-    let hold = Otherwise::Hold;
-    rule.ticket.is_some()
-        || rule.egress.iter().any(|rule| rule.otherwise == hold)
-        || rule.recipients.iter().any(|rule| rule.otherwise == hold)
-        || rule.arguments.iter().any(|rule| rule.otherwise == hold)
-        || rule.when.iter().any(|rule| rule.otherwise == hold)
 }

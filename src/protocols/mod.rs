@@ -169,6 +169,11 @@ pub trait ResponseReader: Send {
         None
     }
 
+    /// Whether the answer says that what was asked is done. Asked at the end of an answer whose status is no error.
+    fn is_done(&self) -> bool {
+        true
+    }
+
     /// Whether the stream may stand still for as long as it likes: nothing is awaited on it.
     fn is_endless(&self) -> bool {
         false

@@ -233,12 +233,7 @@ fn driver(
     } else {
         Vec::new()
     };
-    Ok(Driver::new(
-        Arc::clone(transit),
-        reader,
-        head.status.is_success(),
-        done,
-    ))
+    Ok(Driver::new(Arc::clone(transit), reader, head.status, done))
 }
 
 /// A redirect of a tool's backend with a host of its own: agents follow it by themselves.

@@ -283,6 +283,8 @@ pub struct HttpTool {
     pub bodies: Vec<BodyKind>,
     /// Hash of its description in a document, lower-case hex; `None`: the config itself names it.
     pub definition: Option<Arc<str>>,
+    /// Arguments such as its description knows them, for checks of a policy: an address, a URL or `x` in place of texts.
+    pub example: serde_json::Value,
 }
 
 impl HttpTool {
@@ -295,6 +297,7 @@ impl HttpTool {
             headers: Vec::new(),
             bodies: BodyKind::ALL.to_vec(),
             definition: None,
+            example: serde_json::Value::Null,
         }
     }
 }

@@ -278,7 +278,7 @@ async fn by_default_the_name_of_a_servers_own_resource_is_no_url() {
 #[tokio::test]
 async fn a_rule_may_hold_an_unlisted_host_but_never_an_unreadable_url() {
     let hold = EgressRule {
-        otherwise: Otherwise::Hold,
+        otherwise: Otherwise::Hold.into(),
         ..rule("tools[0].egress[0]", &["/body"])
     };
     let guard = guard(with(vec![hold]), LayerId::Egress, Stores::default()).unwrap();
@@ -390,7 +390,7 @@ async fn a_look_up_vouches_for_whole_public_urls_and_nothing_for_the_rest() {
     let (_folder, stores) = shop();
     let mut rule = rule("tools[0].egress[0]", &["/url"]);
     rule.allow.push(Allowed::Lookup("links".into()));
-    rule.otherwise = Otherwise::Hold;
+    rule.otherwise = Otherwise::Hold.into();
     let mut policy = with(vec![rule]);
     let sql = "SELECT 'HTTPS://Docs.example:443/a?b#c' WHERE :principal = 'ann' UNION SELECT 'https://10.0.0.1/' UNION SELECT 'http://docs.example/'";
     policy.lookups.insert("links".into(), lookup(sql));

@@ -17,6 +17,7 @@ mod egress_data;
 mod injection;
 mod injection_data;
 mod ownership;
+mod reached;
 mod recipient_vectors;
 mod recipients;
 mod secrets;

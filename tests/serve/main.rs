@@ -15,6 +15,7 @@ mod heads;
 mod http2;
 mod identity;
 mod lifecycle;
+mod origins;
 mod provenance;
 mod service;
 mod streams;

@@ -22,7 +22,7 @@ pub(super) struct Ready {
     pub(super) reading: Reading,
     pub(super) matcher: Rule,
     pub(super) vouchers: Vouchers,
-    /// How much a session may send to one host, and what otherwise.
+    /// How much a session may send to one host, and what otherwise: a budget asks nobody who said what.
     pub(super) budget: Option<Budget>,
     pub(super) otherwise: Otherwise,
     /// Something besides lists may vouch.
@@ -51,7 +51,7 @@ impl Ready {
             matcher: of_lists(&rule.reach, named),
             vouchers,
             budget: rule.budget.clone(),
-            otherwise: rule.otherwise,
+            otherwise: rule.otherwise.strictest(),
             asks: lists(&rule.allow).count() < rule.allow.len(),
         }
     }

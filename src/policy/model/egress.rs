@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Allowed, Otherwise, Selector};
+use super::{Allowed, Fallback, Selector};
 use crate::layers::egress::Reading;
 use crate::names::{ListName, RuleId};
 
@@ -53,7 +53,7 @@ pub struct EgressRule {
     /// How much a session may send to one host; `None`: any amount.
     pub budget: Option<Budget>,
     /// What otherwise.
-    pub otherwise: Otherwise,
+    pub otherwise: Fallback,
 }
 
 /// How much a session may send to one host.
@@ -77,7 +77,7 @@ impl EgressRule {
             allow,
             reach: Reach::default(),
             budget: None,
-            otherwise: Otherwise::Deny,
+            otherwise: Fallback::default(),
         }
     }
 }

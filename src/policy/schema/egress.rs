@@ -30,7 +30,12 @@ pub(super) fn rule(with_at: bool) -> Value {
         "budget".to_owned(),
         described(budget, "How much a session may send to one host"),
     );
-    properties.insert("otherwise".to_owned(), otherwise());
+    let usual = if with_at {
+        super::USUAL
+    } else {
+        "deny (default)"
+    };
+    properties.insert("otherwise".to_owned(), otherwise(usual));
     if with_at {
         properties.insert("at".to_owned(), at());
         return object(&["at", "allow"], &properties.into());

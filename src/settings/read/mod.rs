@@ -11,6 +11,7 @@ mod placed;
 mod principals;
 mod registered;
 mod routes;
+mod schema;
 mod secrets;
 mod states;
 mod stores;

@@ -43,7 +43,7 @@ fn egress_rest(
         Some(field) => budget(&field).map(Some),
         None => Some(None),
     };
-    let otherwise = otherwise(fields);
+    let otherwise = otherwise(fields, names.usual);
     Some(EgressRule {
         id: id(fields.field()),
         at: at?,
