@@ -1,8 +1,10 @@
-//! What judging costs, without sockets: a chat request and its answer through protocol and guard, and the injection scan
-//! alone.
+//! What judging costs, without sockets: a chat request and its answer through protocol and guard, the scans alone, and who said
+//! what in a long conversation.
 //!
 //! `cargo bench --bench pipeline`; `docs/performance.md` says how to read it.
 
+#[path = "pipeline/provenance.rs"]
+mod provenance;
 mod support;
 
 use std::hint::black_box;
@@ -48,6 +50,7 @@ fn main() -> Result<()> {
     answers(&mut criterion, &runtime, &stores)?;
     scans(&mut criterion, &runtime, &stores)?;
     secrets(&mut criterion)?;
+    provenance::provenance(&mut criterion, &runtime)?;
     criterion.final_summary();
     Ok(())
 }
@@ -59,8 +62,8 @@ fn stores(folder: &Path) -> Result<Stores> {
     let commerce = sql::sqlite::open(&database)?;
     stores.sql.insert("commerce".into(), commerce);
     let clock = Arc::clone(&stores.clock);
-    let window = Duration::from_hours(24);
-    stores.tickets = Some(tickets::sqlite::open(Path::new(":memory:"), clock, window)?);
+    let limits = tickets::TicketLimits::default();
+    stores.tickets = Some(tickets::sqlite::open(Path::new(":memory:"), clock, limits)?);
     Ok(stores)
 }
 

@@ -5,6 +5,7 @@
 //! and settles tickets ([`store::tickets`]), the adapter writes the verdicts ([`verdict`]) back. What an operator writes
 //! is read by [`source`] and checked into [`policy`] and [`settings`].
 
+pub mod acquainted;
 pub mod approvals;
 pub mod cli;
 pub mod clock;
@@ -31,6 +32,7 @@ pub mod serve;
 pub mod settings;
 pub mod source;
 pub mod store;
+pub mod unicode;
 pub mod unscanned;
 pub mod verdict;
 pub mod wire;

@@ -510,6 +510,8 @@ pub struct Opinion {
     pub verdict: Verdict,
     /// How long it took.
     pub elapsed: Duration,
+    /// The call has a text that looks like a recipient and that no rule is for.
+    pub undeclared: bool,
 }
 
 /// What holds for one item after every layer has spoken.

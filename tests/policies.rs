@@ -80,7 +80,7 @@ fn a_policy_means_what_it_says() {
     assert_eq!(mail.kind, RecipientKind::Email);
     assert_eq!(mail.allow.len(), 2);
     assert_eq!(mail.allow[1], Allowed::Lookup("own".into()));
-    assert_eq!(mail.otherwise, Otherwise::Hold);
+    assert_eq!(mail.otherwise, Otherwise::Hold.into());
     assert_eq!(mail.at.len(), 2);
     assert!(rule("mail_send").egress[0].allow.is_empty());
     let pay = rule("pay");
@@ -99,7 +99,7 @@ fn a_policy_means_what_it_says() {
     let egress = policy.egress.as_ref().unwrap();
     assert_eq!(
         (egress.id.as_str(), egress.otherwise),
-        ("egress", Otherwise::Deny)
+        ("egress", Otherwise::Deny.into())
     );
     let fetched = policy.injection.for_tool(Some(&"web_fetch".into()));
     assert_eq!((fetched.redact, fetched.block), (Some(0.5), Some(0.85)));

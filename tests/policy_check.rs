@@ -237,7 +237,7 @@ fn a_denial_that_can_never_match_is_refused() {
         ),
         (
             "rendered: {images: [], links: []}",
-            "no route of this version hands a model's text",
+            "no route of the config leads to a model",
         ),
     ] {
         let folder = tools_only("");
@@ -433,6 +433,27 @@ fn where_values_come_from_is_read_strictly() {
             "`free_text: true` has no meaning beside `fields`",
         ),
         (
+            "allow: [{lookup: own}, {known: false}]",
+            "`known: false` allows nothing",
+        ),
+        ("allow: [{lookup: own}], otherwise: {}", "this says nothing"),
+        (
+            "allow: [{lookup: own}], otherwise: {tainted: ask}",
+            "tainted",
+        ),
+        (
+            "allow: [{lookup: own}, {from: tool_output, clean: object}]",
+            "the layer `injection` is not enforced",
+        ),
+        (
+            "allow: [{known: true}], otherwise: deny",
+            "nobody is ever known here",
+        ),
+        (
+            "allow: [{lookup: own}]}\n    arguments:\n      - {at: /x, allow: [{from: tool_output, sole: true}]",
+            "`sole` can never hold here",
+        ),
+        (
             "allow: [{lookup: own}, {from: user, site: true}]",
             "`site` is about URLs",
         ),
@@ -453,7 +474,7 @@ fn where_values_come_from_is_read_strictly() {
         );
     }
     let folder = Folder::shop();
-    let allow = "allow: [{lookup: own}, {from: user}, {from: tool_output, tools: [a, \"b_*\"], fields: [email, /x/*], asked: true, beside: sender, like_user: true}]";
+    let allow = "allow: [{lookup: own}, {from: user}, {from: tool_output, tools: [a, \"b_*\"], fields: [email, /x/*], asked: true, beside: sender, like_user: true, via: [\"d_*\"], sole: true, known: true}, {known: true}], otherwise: {said: hold, tainted: hold, unseen: deny, known: hold}";
     folder.replace("p.yaml", WHO, allow);
     let said = folder.check(&["p.yaml", "--config", "c.yaml"]);
     assert_eq!((said.code, said.err.as_str()), (0, ""));
@@ -482,6 +503,76 @@ fn nobody_says_anything_where_no_route_leads_to_a_model() {
             said.err
         );
     }
+}
+
+#[test]
+fn what_descriptions_of_tools_know_and_no_rule_is_for_is_told() {
+    let folder = Folder::shop();
+    folder.replace("p.yaml", WHO, "allow: [{lookup: own}], otherwise: deny");
+    folder.write(
+        "api.yaml",
+        r##"openapi: 3.1.0
+paths:
+  /mail:
+    post:
+      operationId: send_email
+      parameters: [{name: callback_url, in: query, schema: {type: string}}]
+      requestBody: {content: {application/json: {schema: {$ref: "#/components/schemas/Mail"}}}}
+components:
+  schemas:
+    Mail:
+      allOf:
+        - type: object
+          properties:
+            to: {type: string, format: email}
+            subject: {type: string}
+        - properties:
+            copies: {type: array, items: {type: string, format: email}}
+            meta: {type: object, properties: {reply_to: {type: string}, size: {type: integer}}}
+            self: {$ref: "#/components/schemas/Mail"}
+            other: {$ref: "other.yaml"}
+"##,
+    );
+    folder.replace(
+        "c.yaml",
+        "    tools:\n",
+        "    openapi: api.yaml\n    tools:\n",
+    );
+    let check = || folder.check(&["p.yaml", "--config", "c.yaml"]);
+    let said = check();
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(
+        said.err
+            .contains("`send_email` has arguments that look like recipients")
+            && said.err.contains("`/copies/0`")
+            && said.err.contains("`/meta/reply_to`")
+            && !said.err.contains("`/to`")
+            && !said.err.contains("subject"),
+        "{}",
+        said.err
+    );
+    // Hosts of the policy's own `egress` are for every URL; a rule of the tool's own is for what it names.
+    assert!(!said.err.contains("URLs"), "{}", said.err);
+    let own = "    egress: [{at: /link, allow: [hosts]}]\n    recipients:\n";
+    folder.replace("p.yaml", "    recipients:\n", own);
+    let said = check();
+    assert!(
+        said.err.contains("look like URLs") && said.err.contains("`/callback_url`"),
+        "{}",
+        said.err
+    );
+    folder.replace(
+        "p.yaml",
+        "egress: {allow: [hosts]}",
+        "egress: {allow: [hosts]}\nundeclared_recipients: deny",
+    );
+    let said = check();
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(
+        said.err.contains("a call that has one is refused"),
+        "{}",
+        said.err
+    );
 }
 
 /// What the tests share.

@@ -301,6 +301,7 @@ fn settings(
             store: TicketPlace::File(folder.join("tickets.db")),
             issuers: Vec::new(),
             replay_window: REPLAY_WINDOW,
+            state_keys: Vec::new(),
         }),
         approvers: Approvers {
             keys: vec![ApproverKey {

@@ -163,7 +163,7 @@ impl Design {
             let only = arms.add(format!("only:{layer}"), alone);
             contrast(Question::OnlyOne, Some(*layer), &none, &only);
         }
-        if suite.policy.traces() {
+        if suite.policy.vouches_by_origin() {
             let blind = arms.blind(all.clone());
             contrast(Question::Provenance, None, &blind, &whole);
         }

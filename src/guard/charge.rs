@@ -17,9 +17,24 @@ use crate::verdict::{Finding, LayerId, Mode, Reason, Ruling, Undecided, Verdict}
 /// is made; from then on it is kept unless its taker gives it back.
 #[derive(Default)]
 pub struct Charges {
-    ledger: Option<Arc<dyn Ledger>>,
-    made: Vec<(usize, Charged)>,
+    made: Vec<Made>,
     pending: bool,
+}
+
+/// One charge, and the ledger in which it stands.
+struct Made {
+    index: usize,
+    ledger: Arc<dyn Ledger>,
+    charged: Charged,
+}
+
+impl fmt::Debug for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Made")
+            .field(&self.index)
+            .field(&self.charged)
+            .finish()
+    }
 }
 
 impl fmt::Debug for Charges {
@@ -31,9 +46,8 @@ impl fmt::Debug for Charges {
 }
 
 impl Charges {
-    pub(super) fn pending(ledger: &Arc<dyn Ledger>) -> Self {
+    pub(super) const fn pending() -> Self {
         Self {
-            ledger: Some(Arc::clone(ledger)),
             made: Vec::new(),
             pending: true,
         }
@@ -45,16 +59,12 @@ impl Charges {
             let verdict = rulings.get(index).map(|ruling| &ruling.verdict);
             verdict.is_none_or(|verdict| *verdict != Verdict::Allow)
         };
-        let Some(ledger) = &self.ledger else {
-            return;
-        };
-        let (withdrawn, kept) = std::mem::take(&mut self.made)
+        let (withdrawn, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut self.made)
             .into_iter()
-            .partition(|(index, _)| refused(*index));
+            .partition(|made| refused(made.index));
         self.made = kept;
-        let withdrawn: Vec<(usize, Charged)> = withdrawn;
-        for (_, charged) in withdrawn {
-            ledger.give_back(charged).await;
+        for made in withdrawn {
+            made.ledger.give_back(made.charged).await;
         }
     }
 
@@ -71,25 +81,21 @@ impl Charges {
 
     /// Provably nothing was sent.
     pub async fn give_back(mut self) {
-        let Some(ledger) = self.ledger.clone() else {
-            return;
-        };
         self.pending = true;
-        while let Some((_, charged)) = self.made.pop() {
-            ledger.give_back(charged).await;
+        while let Some(made) = self.made.pop() {
+            made.ledger.give_back(made.charged).await;
         }
     }
 }
 
 impl Drop for Charges {
     fn drop(&mut self) {
-        let Some(ledger) = self.ledger.take().filter(|_| self.pending) else {
+        if !self.pending {
             return;
-        };
-        for (_, charged) in self.made.drain(..) {
+        }
+        for made in self.made.drain(..) {
             // A ledger in memory is done at once; another needs the runtime. Without one the charge stands, which is safe.
-            let ledger = Arc::clone(&ledger);
-            let mut given_back = async move { ledger.give_back(charged).await }.boxed();
+            let mut given_back = async move { made.ledger.give_back(made.charged).await }.boxed();
             if (&mut given_back).now_or_never().is_none()
                 && let Ok(runtime) = tokio::runtime::Handle::try_current()
             {
@@ -100,6 +106,11 @@ impl Drop for Charges {
 }
 
 impl Guard {
+    /// What calls came to, for rooms that send what no call carries.
+    pub(crate) const fn ledger(&self) -> &Arc<dyn Ledger> {
+        &self.ledger
+    }
+
     /// Charges a call that executes here. `approved`: a person has allowed what a rule would hold.
     pub(super) async fn charge(
         &self,
@@ -128,24 +139,58 @@ impl Guard {
                 })
                 .collect();
             match self.ledger.charge(entries, self.clock.now()).await {
-                Ok(made) => charges.made.push((index, made)),
+                Ok(sum) => charges.made.push(Made {
+                    index,
+                    ledger: Arc::clone(&self.ledger),
+                    charged: sum,
+                }),
                 Err(Uncharged::Exceeded(rule)) => {
                     return Err(Finding {
                         layer: layer.id(),
                         rule,
-                        reason: Reason::ConditionFailed,
+                        reason: match layer.id() {
+                            LayerId::Egress => Reason::BudgetExceeded,
+                            _ => Reason::ConditionFailed,
+                        },
                         argument: None,
                         detail: Cow::Borrowed("another call has reached the limit meanwhile"),
                     });
                 }
                 Err(error) => {
                     return Err(refused(&Undecided {
-                        layer: LayerId::Catalog,
+                        layer: layer.id(),
                         cause: format!("the ledger of limits: {error}"),
                     }));
                 }
             }
         }
+        self.charge_in_shadow((index, located), context, charges)
+            .await;
         Ok(())
+    }
+
+    /// Layers in shadow have a ledger of their own, so that they say what they would have said: a call that they would have
+    /// refused, or could not count, is not charged there.
+    async fn charge_in_shadow(
+        &self,
+        (index, located): (usize, &Located),
+        context: &Context<'_>,
+        charges: &mut Charges,
+    ) {
+        let shadows = self.layers.iter();
+        for (_, layer) in shadows.filter(|(mode, _)| *mode == Mode::Shadow) {
+            let entries = layer.charges(located, context).unwrap_or_default();
+            let entries: Vec<_> = entries.into_iter().map(|(entry, _)| entry).collect();
+            if entries.is_empty() {
+                continue;
+            }
+            if let Ok(sum) = self.shadow.charge(entries, self.clock.now()).await {
+                charges.made.push(Made {
+                    index,
+                    ledger: Arc::clone(&self.shadow),
+                    charged: sum,
+                });
+            }
+        }
     }
 }

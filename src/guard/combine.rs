@@ -85,6 +85,7 @@ mod tests {
             mode,
             reached: true,
             verdict,
+            undeclared: false,
             elapsed: Duration::ZERO,
         }
     }

@@ -1,7 +1,9 @@
 //! The guard: ordered layers with modes. It judges, settles tickets, and turns every failure into a refusal.
 
+mod build;
 mod charge;
 mod combine;
+mod reached;
 mod settle;
 mod together;
 mod wait;
@@ -19,18 +21,22 @@ pub use settle::{Claim, Outcome, Receipt, Settlement, Settler};
 use together::Unsent;
 pub use together::refuse_together;
 
+use crate::acquainted::Acquainted;
 use crate::clock::Clock;
 use crate::item::{Exchange, Item, Located, RouteKind, ToolCall, UnreadableCall};
-use crate::layers::{Context, LAYERS, Layer, Memo};
-use crate::ledger::Ledger;
+use crate::layers::{Context, Layer, Memo, Reached};
+use crate::ledger::{Ledger, MemoryLedger};
 use crate::names::{RouteName, RuleId, ToolName};
 use crate::policy::{ExecutesAt, Modes, Policy, PolicyHash};
-use crate::source::{Problem, Problems};
+use crate::source::Problems;
 use crate::store::Stores;
 use crate::verdict::{Finding, Hold, LayerId, Mode, Opinion, Reason, Ruling, Undecided, Verdict};
 
 /// How long one layer may take for one item before it is `Undecided`.
 pub const LAYER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Most accounts of limits that layers in shadow remember.
+const SHADOW_ACCOUNTS: usize = 10_000;
 
 /// So many items are judged before other requests get their turn.
 const SLICE: usize = 64;
@@ -137,11 +143,17 @@ pub struct Guard {
     layers: Vec<(Mode, Arc<dyn Layer>)>,
     settler: Option<Arc<dyn Settler>>,
     ledger: Arc<dyn Ledger>,
+    /// What calls would have come to under layers in shadow: nothing of it counts anywhere else.
+    shadow: Arc<dyn Ledger>,
     clock: Arc<dyn Clock>,
     venues: Venues,
     observers: Vec<Arc<dyn Observer>>,
     track_reached: bool,
     traces: bool,
+    /// `None`: nothing asks what users have reached before.
+    reached: Option<Reached>,
+    acquainted: Arc<dyn Acquainted>,
+    renders: bool,
 }
 
 impl fmt::Debug for Guard {
@@ -175,38 +187,31 @@ impl Guard {
     /// # Errors
     /// Every layer that is switched on and cannot run.
     pub fn new(policy: Arc<Policy>, modes: &Modes, parts: Parts) -> Result<Self, Problems> {
-        let mut problems = Vec::new();
-        let mut layers = Vec::new();
-        for id in LayerId::ALL {
-            let mode = modes.of(id);
-            match LAYERS.iter().find(|def| def.id == id) {
-                Some(def) => match (def.build)(&policy, &parts.stores) {
-                    Ok(layer) => layers.push((mode, layer)),
-                    // A layer that is off need not be able to run.
-                    Err(_) if mode == Mode::Off => {}
-                    Err(found) => problems.extend(found.0),
-                },
-                None if mode == Mode::Off => {}
-                None => problems.push(
-                    Problem::new(format!(
-                        "the layer `{id}` is switched on but this build has none"
-                    ))
-                    .help(format!("set `layers.{id}: off`")),
-                ),
-            }
-        }
-        if !problems.is_empty() {
-            return Err(Problems(problems));
-        }
+        // A layer may depend on whether another one enforces.
+        let policy = if policy.modes == *modes {
+            policy
+        } else {
+            let mut changed = Policy::clone(&policy);
+            changed.modes.clone_from(modes);
+            Arc::new(changed)
+        };
+        let shadow: Arc<dyn Ledger> = Arc::new(MemoryLedger::new(SHADOW_ACCOUNTS));
+        let layers = build::layers(&policy, &parts.stores, &shadow)?;
         let settler = (modes.of(LayerId::Tickets) == Mode::Enforce)
             .then(|| crate::layers::tickets::settler(&policy, &parts.stores))
             .transpose()?;
+        let reached = policy.remembers();
+        let looks = parts.track_reached || modes.of(LayerId::Egress) != Mode::Off;
         Ok(Self {
+            reached: reached.then(|| Reached::new(&policy, &parts.stores)),
+            acquainted: parts.stores.acquainted,
             traces: !parts.provenance_off && policy.traces(),
+            renders: looks && policy.rendered.is_some(),
             policy,
             layers,
             settler,
             ledger: parts.stores.ledger,
+            shadow,
             clock: parts.stores.clock,
             venues: parts.venues,
             observers: parts.observers,
@@ -214,7 +219,7 @@ impl Guard {
         })
     }
 
-    /// The policy it runs.
+    /// The policy it runs, with the modes that it runs with.
     pub const fn policy(&self) -> &Arc<Policy> {
         &self.policy
     }
@@ -222,6 +227,11 @@ impl Guard {
     /// Whether a rule asks who said what: else nobody needs to know it.
     pub const fn traces(&self) -> bool {
         self.traces
+    }
+
+    /// Whether a rule asks what clients would fetch or follow in a model's text: else nobody needs to look.
+    pub const fn renders(&self) -> bool {
+        self.renders
     }
 
     /// The time that its layers go by.
@@ -250,7 +260,7 @@ impl Guard {
         let rulings = Vec::with_capacity(exchange.items.len());
         let mut decision = Decision::new(self.policy.hash.clone(), rulings);
         let mut claims = Unsent::default();
-        let mut charges = Charges::pending(&self.ledger);
+        let mut charges = Charges::pending();
         let memo = Memo::default();
         for (index, located) in exchange.items.iter().enumerate() {
             if index % SLICE == SLICE - 1 {
@@ -346,6 +356,7 @@ impl Guard {
                 reached: true,
                 verdict: Verdict::Deny(finding.clone()),
                 elapsed: Duration::ZERO,
+                undeclared: false,
             }],
         };
         let rulings = exchange.items.iter().map(refused).collect();
@@ -423,6 +434,7 @@ impl Guard {
                 mode: *mode,
                 reached: !denied,
                 elapsed: started.elapsed(),
+                undeclared: *mode != Mode::Off && layer.has_undeclared(located, context),
                 verdict,
             });
             denied |= *mode == Mode::Enforce

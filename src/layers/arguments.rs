@@ -59,7 +59,11 @@ impl Arguments {
             return Ok(());
         }
         let read = |text: &str| vec![text.to_owned()];
-        for unvouched in self.vouchers.judge(context, values, read).await? {
+        for unvouched in self
+            .vouchers
+            .judge((&call.tool, context), values, read)
+            .await?
+        {
             let finding = finding(
                 LayerId::Recipients,
                 &self.rule.id,

@@ -8,6 +8,7 @@ pub mod injection;
 mod lookup;
 mod memo;
 pub mod ownership;
+mod reached;
 mod reading;
 pub mod recipients;
 mod support;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 pub use memo::Memo;
+pub use reached::{Came, Reached};
 
 use crate::item::{Exchange, Located};
 use crate::ledger::Entry;
@@ -54,6 +56,11 @@ pub trait Layer: Send + Sync {
         item: &'a Located,
         context: &'a Context<'a>,
     ) -> BoxFuture<'a, Result<Verdict, Undecided>>;
+
+    /// Whether a call has a text that looks like a recipient and that no rule is for. Asked of layers that are on, after `judge`.
+    fn has_undeclared(&self, _item: &Located, _context: &Context<'_>) -> bool {
+        false
+    }
 
     /// What a call that is carried out is charged with, and what becomes of it where that passes a limit. Asked of layers that
     /// enforce, for a call that all of them let pass.

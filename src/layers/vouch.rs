@@ -4,13 +4,16 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use super::Context;
+use super::reached::target;
 use super::support::ReadyLookup;
-use crate::names::RuleId;
-use crate::policy::{Allowed, Origin, Otherwise, Policy, lookups, origins};
+use crate::acquainted::{Acquainted, Who};
+use crate::names::{RuleId, ToolName};
+use crate::policy::{Allowed, Fallback, Origin, Otherwise, Policy, asks_known, lookups};
 pub(super) use crate::provenance::ValueKind;
-use crate::provenance::{Evidence, Standing, Trace};
+use crate::provenance::{Class, Evidence, Flags, Standing};
 use crate::source::Problem;
 use crate::store::Stores;
 use crate::store::sql::SqlValue;
@@ -43,29 +46,32 @@ pub(super) struct Unvouched {
 #[derive(Clone)]
 pub(super) struct Vouchers {
     layer: LayerId,
-    otherwise: Otherwise,
+    otherwise: Fallback,
     lookups: Vec<ReadyLookup>,
-    origins: Vec<Origin>,
+    origins: Vec<From>,
+    flags: Option<Flags>,
+    /// Asked where an entry or `otherwise` asks for it.
+    acquainted: Option<Arc<dyn Acquainted>>,
 }
 
-/// Whether the value comes from there.
-fn vouches(
-    evidence: &Evidence,
-    origin: &Origin,
-    value: &Unlisted,
-    standing: &Standing<'_>,
-) -> bool {
-    match origin {
-        Origin::User => standing.user,
-        Origin::UserSite => {
-            let site = || value.kind == ValueKind::Url && evidence.user_named_site(&value.key);
-            standing.user || site()
-        }
-        Origin::Operator => standing.operator,
-        Origin::ToolOutput(rule) => {
-            let mut outputs = standing.outputs.iter();
-            outputs.any(|trace| evidence.vouches(rule, value.kind, &value.key, trace))
-        }
+/// An entry that asks where a value comes from, or whether it is known.
+#[derive(Clone)]
+struct From {
+    /// `None`: anywhere.
+    origin: Option<Origin>,
+    /// The user has reached it before.
+    known: bool,
+}
+
+impl From {
+    fn of(allowed: &Allowed) -> Option<Self> {
+        let (origin, known) = match allowed {
+            Allowed::List(_) | Allowed::Lookup(_) => return None,
+            Allowed::From(origin) => (Some(origin), false),
+            Allowed::Known(origin) => (origin.as_ref(), true),
+        };
+        let origin = origin.cloned();
+        Some(Self { origin, known })
     }
 }
 
@@ -74,7 +80,7 @@ impl Vouchers {
     pub(super) fn new(
         layer: LayerId,
         rule: &RuleId,
-        (allow, otherwise): (&[Allowed], Otherwise),
+        (allow, otherwise): (&[Allowed], Fallback),
         (policy, stores): (&Policy, &Stores),
         problems: &mut Vec<Problem>,
     ) -> Self {
@@ -85,75 +91,144 @@ impl Vouchers {
                 Err(problem) => problems.push(problem),
             }
         }
+        let asks = asks_known(allow) || otherwise.known.is_some();
         Self {
             layer,
             otherwise,
             lookups: ready,
-            origins: origins(allow).cloned().collect(),
+            origins: allow.iter().filter_map(From::of).collect(),
+            flags: Flags::of(policy),
+            acquainted: asks.then(|| Arc::clone(&stores.acquainted)),
         }
     }
 
-    /// Those of the values that nothing vouches for. `read` brings an answer of a look-up into canonical form: what cannot be
-    /// read vouches for nothing.
+    /// Those of the values of a call that nothing vouches for. `read` brings an answer of a look-up into canonical form: what
+    /// cannot be read vouches for nothing.
     ///
     /// # Errors
-    /// A look-up that failed.
+    /// A look-up, or the memory of what is known, that failed.
     pub(super) async fn judge(
         &self,
-        context: &Context<'_>,
+        (tool, context): (&ToolName, &Context<'_>),
         values: Vec<Unlisted>,
         read: impl Fn(&str) -> Vec<String> + Send,
     ) -> Result<Vec<Unvouched>, Undecided> {
         if values.is_empty() {
             return Ok(Vec::new());
         }
-        let known = self.looked_up(context, read).await?;
+        let listed = self.looked_up(context, read).await?;
+        let rest = values.into_iter();
+        let rest: Vec<_> = rest.filter(|value| !listed.contains(&value.key)).collect();
+        let known = self.known(tool, context, &rest).await?;
         let evidence = context.exchange.evidence.as_deref();
-        let rest = values
-            .into_iter()
-            .filter(|value| !known.contains(&value.key));
         let length = evidence.map_or(0, Evidence::bytes);
-        let unvouched = rest.filter_map(|value| {
-            let detail = offload(length, || self.traced(evidence, &value))?;
+        let unvouched = rest.into_iter().zip(known).filter_map(|(value, known)| {
+            let (detail, otherwise) = offload(length, || self.traced(evidence, &value, known))?;
             Some(Unvouched {
                 value,
                 detail,
-                otherwise: self.otherwise,
+                otherwise,
             })
         });
         Ok(unvouched.collect())
     }
 
-    /// Why no origin vouches for the value; `None` where one does.
-    fn traced(&self, evidence: Option<&Evidence>, value: &Unlisted) -> Option<Cow<'static, str>> {
-        let nothing = "the value is on none of the rule's lists and look-ups";
-        let Some(evidence) = evidence.filter(|_| !self.origins.is_empty()) else {
-            return Some(Cow::Borrowed(nothing));
+    /// Which of the values the user has reached before.
+    async fn known(
+        &self,
+        tool: &ToolName,
+        context: &Context<'_>,
+        values: &[Unlisted],
+    ) -> Result<Vec<bool>, Undecided> {
+        let Some(acquainted) = self.acquainted.as_ref().filter(|_| !values.is_empty()) else {
+            return Ok(vec![false; values.len()]);
         };
-        let standing = evidence.standing(value.kind, &value.key);
+        let digests = values.iter().map(|value| {
+            let target = target(tool, value.kind, &value.key);
+            target.map(|target| target.digest())
+        });
+        let digests: Vec<_> = digests.collect();
+        let asked: Vec<_> = digests.iter().flatten().copied().collect();
+        let who = Who::of(&context.exchange.session.principal);
+        let failed = |cause| Undecided {
+            layer: self.layer,
+            cause: format!("the memory of what users have reached: {cause}"),
+        };
+        let known = acquainted.known(&who, &asked).await.map_err(failed)?;
+        let mut known = known.into_iter();
+        let answers = digests
+            .iter()
+            .map(|digest| digest.is_some() && known.next().unwrap_or_default());
+        Ok(answers.collect())
+    }
+
+    /// Why nothing vouches for the value, and what becomes of it; `None` where something does.
+    fn traced(
+        &self,
+        evidence: Option<&Evidence>,
+        value: &Unlisted,
+        known: bool,
+    ) -> Option<(Cow<'static, str>, Otherwise)> {
         if self
             .origins
             .iter()
-            .any(|origin| vouches(evidence, origin, value, &standing))
+            .any(|from| from.origin.is_none() && from.known && known)
         {
             return None;
         }
-        let detail = match (standing.user, standing.operator, standing.outputs.first()) {
-            (true, ..) => {
-                Cow::Borrowed("the user has said the value, for which the rule does not vouch")
-            }
-            (_, true, _) => {
-                Cow::Borrowed("the operator has said the value, for which the rule does not vouch")
-            }
-            (_, _, None) => {
-                Cow::Borrowed("nobody has said the value: no user, no operator and no tool")
-            }
-            (_, _, Some(trace)) => Cow::Owned(format!(
-                "only tools gave the value: {}",
-                Trace::words(trace)
-            )),
+        let asks = self.otherwise.asks_who() || self.origins.iter().any(|f| f.origin.is_some());
+        let Some(evidence) = evidence.filter(|_| asks) else {
+            let nothing = if self.acquainted.is_some() && !known {
+                "the value is on none of the rule's lists and look-ups, and met for the first time"
+            } else {
+                "the value is on none of the rule's lists and look-ups"
+            };
+            let otherwise = self.otherwise.of(Class::Unknown, known);
+            return Some((Cow::Borrowed(nothing), otherwise));
         };
-        Some(detail)
+        let standing = evidence.standing(value.kind, &value.key);
+        let vouched = self.origins.iter().any(|from| {
+            let origin = from.origin.as_ref();
+            (known || !from.known)
+                && origin.is_some_and(|origin| self.vouches(evidence, origin, value, &standing))
+        });
+        if vouched {
+            return None;
+        }
+        let class = evidence.class(&standing);
+        let otherwise = self.otherwise.of(class, known);
+        let why = why(class, &standing);
+        let first = self.acquainted.is_some() && !known;
+        let why = if first {
+            Cow::Owned(format!("{why}; it is met for the first time"))
+        } else {
+            why
+        };
+        Some((why, otherwise))
+    }
+
+    /// Whether the value comes from there.
+    fn vouches(
+        &self,
+        evidence: &Evidence,
+        origin: &Origin,
+        value: &Unlisted,
+        standing: &Standing<'_>,
+    ) -> bool {
+        match origin {
+            Origin::User => standing.user,
+            Origin::UserSite => {
+                let site = || value.kind == ValueKind::Url && evidence.user_named_site(&value.key);
+                standing.user || site()
+            }
+            Origin::Operator => standing.operator,
+            Origin::ToolOutput(rule) => {
+                let value = (value.kind, value.key.as_str());
+                let flags = self.flags.as_ref();
+                let mut outputs = standing.outputs.iter();
+                outputs.any(|trace| evidence.vouches(rule, value, trace, flags))
+            }
+        }
     }
 
     async fn looked_up(
@@ -177,5 +252,24 @@ impl Vouchers {
             }
         }
         Ok(known)
+    }
+}
+
+/// Why nothing vouches for a value of this class.
+fn why(class: Class, standing: &Standing<'_>) -> Cow<'static, str> {
+    match (class, standing.outputs.first()) {
+        (Class::Said, _) if standing.user => {
+            Cow::Borrowed("the user has said the value, for which the rule does not vouch")
+        }
+        (Class::Said, _) => {
+            Cow::Borrowed("the operator has said the value, for which the rule does not vouch")
+        }
+        (Class::Tainted, Some(trace)) => {
+            Cow::Owned(format!("only tools gave the value: {}", trace.words()))
+        }
+        (Class::Unknown, _) => Cow::Borrowed(
+            "nobody of whom is still known has said the value, and not all is known that was said",
+        ),
+        _ => Cow::Borrowed("nobody has said the value: no user, no operator and no tool"),
     }
 }

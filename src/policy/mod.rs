@@ -6,6 +6,7 @@ mod model;
 mod names;
 mod schema;
 mod selector;
+mod unguarded;
 pub(crate) mod usage;
 
 pub use against::check_against;

@@ -14,6 +14,7 @@ pub mod object;
 pub mod openai_chat;
 pub mod passed;
 mod refusal;
+pub mod rendered;
 pub mod strict;
 pub mod texts;
 pub mod unjudged;
@@ -169,6 +170,11 @@ pub trait ResponseReader: Send {
         None
     }
 
+    /// Whether the answer says that what was asked is done. Asked at the end of an answer whose status is no error.
+    fn is_done(&self) -> bool {
+        true
+    }
+
     /// Whether the stream may stand still for as long as it likes: nothing is awaited on it.
     fn is_endless(&self) -> bool {
         false
@@ -206,6 +212,19 @@ pub trait Protocol: Send + Sync {
 
     /// Kind of upstream.
     fn kind(&self) -> RouteKind;
+
+    /// The messages of a request that has several, as requests of their own: each is judged and sent by itself.
+    ///
+    /// # Errors
+    /// Messages that cannot come together.
+    fn several(&self, _request: &Request) -> Result<Option<Vec<Request>>, Malformed> {
+        Ok(None)
+    }
+
+    /// The answers to such messages as one.
+    fn joined(&self, _answers: &[http::Response<Bytes>]) -> http::Response<Bytes> {
+        http::Response::new(Bytes::new())
+    }
 
     /// Takes out of a request what is for the proxy alone, such as what an agent sends back of a question that the proxy asked.
     /// Before anything else is read; the principal stands in the request's extensions.
@@ -266,6 +285,19 @@ pub trait Protocol: Send + Sync {
         request: &Request,
         head: &http::response::Parts,
     ) -> Result<Box<dyn ResponseReader>, Malformed>;
+
+    /// As [`Protocol::response`], where a rule asks what clients would fetch or follow in a model's text: pieces of that text are
+    /// items too.
+    ///
+    /// # Errors
+    /// As [`Protocol::response`].
+    fn rendered_response(
+        &self,
+        request: &Request,
+        head: &http::response::Parts,
+    ) -> Result<Box<dyn ResponseReader>, Malformed> {
+        self.response(request, head)
+    }
 
     /// What a refusal of this request must name, such as the id of a JSON-RPC request, as JSON text.
     fn address(&self, _request: &Request) -> Option<Bytes> {

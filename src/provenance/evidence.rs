@@ -3,15 +3,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use super::fields::OutputRule;
 use super::leaves::Step;
-use super::likeness::{is_like, names_alike};
 use super::pasted::Rows;
 use super::text::Text;
 use super::texts::Texts;
 use super::values::{comparable, whole};
 use super::{Said, Speaker, ValueKind};
-use crate::layers::recipients::read_list;
 use crate::names::ToolName;
 
 /// Longest name of a tool or a field that a finding shows: both are words of others.
@@ -33,6 +30,8 @@ pub(super) struct Answer {
     pub(super) call: Option<Arc<Asked>>,
     /// As in [`Speaker::Tool`], as steps.
     pub(super) at: Option<Vec<Step>>,
+    /// The key of a member of the object at `at`.
+    pub(super) is_key: bool,
 }
 
 /// What a call was asked: every text of its arguments, where the call is known.
@@ -45,6 +44,29 @@ impl Answer {
             .as_ref()
             .map(|call| &call.0[..])
             .unwrap_or_default()
+    }
+}
+
+/// The calls of a conversation, by id, as they are asked and answered.
+#[derive(Default)]
+struct Calls {
+    asked: HashMap<Arc<str>, Vec<Arc<str>>>,
+    answered: HashMap<Arc<str>, Arc<Asked>>,
+}
+
+impl Calls {
+    /// An id that comes again is another call.
+    fn ask(&mut self, id: Arc<str>, text: Arc<str>) {
+        self.answered.remove(&id);
+        self.asked.entry(id).or_default().push(text);
+    }
+
+    fn answer(&mut self, id: Arc<str>) -> Arc<Asked> {
+        let asked = self.answered.entry(id).or_insert_with_key(|id| {
+            let args = self.asked.remove(id).unwrap_or_default();
+            Arc::new(Asked(args.into_iter().map(Text::new).collect()))
+        });
+        Arc::clone(asked)
     }
 }
 
@@ -61,6 +83,33 @@ pub struct Evidence {
     passages: Vec<Passage>,
     /// What the user and the operator said themselves: found when it is first asked for.
     own: OnceLock<Vec<Passage>>,
+    /// More was said than is known here.
+    partial: bool,
+}
+
+/// What is known of who said a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Class {
+    /// The user or the operator.
+    Said,
+    /// Only tools.
+    Tainted,
+    /// Nobody.
+    Unseen,
+    /// Nobody of whom is known; but not everything is known that was said.
+    Unknown,
+}
+
+impl Class {
+    /// The word in policies and for approvers.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Said => "said",
+            Self::Tainted => "tainted",
+            Self::Unseen => "unseen",
+            Self::Unknown => "unknown",
+        }
+    }
 }
 
 /// Where a value stands.
@@ -77,12 +126,12 @@ pub struct Standing<'e> {
 /// A text of a tool in which a value stands.
 #[derive(Clone, Debug)]
 pub struct Trace<'e> {
-    passage: &'e Passage,
-    answer: &'e Answer,
+    pub(super) passage: &'e Passage,
+    pub(super) answer: &'e Answer,
     /// The fields in which it stands, and whether it is the whole value; none outside of structured output.
-    places: Vec<(&'e [Step], bool)>,
+    pub(super) places: Vec<(&'e [Step], bool)>,
     /// The call had the value in its arguments: the tool only says it again.
-    echoed: bool,
+    pub(super) echoed: bool,
 }
 
 impl Evidence {
@@ -93,37 +142,54 @@ impl Evidence {
 
     /// The same, of texts some of which came before.
     pub(super) fn known(said: impl IntoIterator<Item = Said>, texts: &Texts) -> Self {
-        let mut calls: HashMap<Arc<str>, Vec<Arc<str>>> = HashMap::new();
-        let mut answered: HashMap<Arc<str>, Arc<Asked>> = HashMap::new();
+        let mut calls = Calls::default();
         let mut passages = Vec::new();
         for Said { by, text } in said {
             let whose = match by {
                 Speaker::User => Whose::User,
                 Speaker::Operator => Whose::Operator,
                 Speaker::Call { id } => {
-                    answered.remove(&id);
-                    calls.entry(id).or_default().push(text);
+                    calls.ask(id, text);
                     continue;
                 }
-                Speaker::Tool { tool, call, at } => {
-                    let call = call.map(|id| {
-                        let asked = answered.entry(id).or_insert_with_key(|id| {
-                            let args = calls.remove(id).unwrap_or_default();
-                            Arc::new(Asked(args.into_iter().map(Text::new).collect()))
-                        });
-                        Arc::clone(asked)
-                    });
-                    Whose::Tool(Arc::new(Answer {
-                        tool,
-                        call,
-                        at: at.as_deref().and_then(steps),
-                    }))
-                }
+                Speaker::Tool { tool, call, at } => Whose::Tool(Arc::new(Answer {
+                    tool,
+                    call: call.map(|id| calls.answer(id)),
+                    at: at.as_deref().and_then(steps),
+                    is_key: false,
+                })),
+                Speaker::Key { tool, call, at } => Whose::Tool(Arc::new(Answer {
+                    tool,
+                    call: call.map(|id| calls.answer(id)),
+                    at: steps(&at),
+                    is_key: true,
+                })),
             };
             let text = texts.get(text);
             passages.push(Passage { whose, text });
         }
         Self::from(passages)
+    }
+
+    /// Nothing is known, whatever was said.
+    pub fn unknown() -> Self {
+        Self::default().partly()
+    }
+
+    /// The same where more was said than this.
+    pub(super) fn partly(mut self) -> Self {
+        self.partial = true;
+        self
+    }
+
+    /// What is known of who said the value, by where it stands.
+    pub fn class(&self, standing: &Standing<'_>) -> Class {
+        match standing {
+            standing if standing.user || standing.operator => Class::Said,
+            standing if !standing.outputs.is_empty() => Class::Tainted,
+            _ if self.partial => Class::Unknown,
+            _ => Class::Unseen,
+        }
     }
 
     /// Bytes of all texts.
@@ -197,90 +263,13 @@ impl Evidence {
         self.user().iter().any(|text| text.names_site(url))
     }
 
-    fn user(&self) -> Vec<&Text> {
+    pub(super) fn user(&self) -> Vec<&Text> {
         let users = |passage: &&Passage| matches!(passage.whose, Whose::User);
         self.own()
             .iter()
             .filter(users)
             .map(|passage| &*passage.text)
             .collect()
-    }
-
-    /// Whether the user or the operator said every text that the call was asked with.
-    fn asked(&self, answer: &Answer) -> bool {
-        let mut args = answer
-            .args()
-            .iter()
-            .filter(|arg| !arg.as_str().trim().is_empty());
-        let said = |arg: &Text| self.own().iter().any(|own| names(&own.text, arg.as_str()));
-        let first = args.next();
-        first.is_some_and(said) && args.all(said)
-    }
-
-    /// Whether the rule trusts the value there.
-    pub fn vouches(
-        &self,
-        rule: &OutputRule,
-        kind: ValueKind,
-        key: &str,
-        trace: &Trace<'_>,
-    ) -> bool {
-        let answer = trace.answer;
-        let by_tool = || {
-            let tool = answer.tool.as_ref();
-            tool.is_some_and(|tool| rule.tools.iter().any(|matcher| matcher.matches(tool)))
-        };
-        let in_place = |(path, whole): &(&[Step], bool)| {
-            let in_field = || rule.fields.iter().any(|field| field.is_at(path));
-            let stands = if rule.fields.is_empty() {
-                *whole || rule.free_text
-            } else {
-                *whole && in_field()
-            };
-            stands && (rule.beside.is_empty() || self.is_beside(&rule.beside, path, trace))
-        };
-        let loose = trace.places.is_empty() && rule.free_text && rule.beside.is_empty();
-        !trace.echoed
-            && (rule.tools.is_empty() || by_tool())
-            && (loose || trace.places.iter().any(in_place))
-            && (!rule.site || answer.args().iter().any(|arg| arg.names_site(key)))
-            && (!rule.asked || self.asked(answer))
-            && (!rule.like_user || is_like(kind, key, &self.user()))
-    }
-
-    /// Whether the object that holds the value has, under one of the keys, a name that the user said.
-    fn is_beside(&self, keys: &[String], path: &[Step], trace: &Trace<'_>) -> bool {
-        let Some(last) = path.iter().rposition(|step| matches!(step, Step::Key(_))) else {
-            return false;
-        };
-        let (object, _) = path.split_at_checked(last).unwrap_or_default();
-        let user = self.user();
-        let named = |path: &[Step], text: &Text| {
-            let below = path.strip_prefix(object);
-            let key = match below {
-                Some([Step::Key(key)] | [Step::Key(key), Step::Index(_)]) => Some(key),
-                _ => None,
-            };
-            key.is_some_and(|key| keys.contains(key)) && names_alike(text.as_str(), &user)
-        };
-        if trace.answer.at.as_ref().is_some_and(Vec::is_empty) {
-            let mut leaves = trace.passage.text.leaves().iter();
-            return leaves.any(|leaf| named(&leaf.path, &leaf.text));
-        }
-        let Some(call) = &trace.answer.call else {
-            return false;
-        };
-        self.passages.iter().any(|passage| match &passage.whose {
-            Whose::Tool(answer) => {
-                let same = answer
-                    .call
-                    .as_ref()
-                    .is_some_and(|other| Arc::ptr_eq(other, call));
-                let at = answer.at.as_deref();
-                same && at.is_some_and(|at| named(at, &passage.text))
-            }
-            Whose::User | Whose::Operator => false,
-        })
     }
 }
 
@@ -289,6 +278,7 @@ impl From<Vec<Passage>> for Evidence {
         Self {
             passages,
             own: OnceLock::new(),
+            partial: false,
         }
     }
 }
@@ -317,32 +307,6 @@ fn places<'e>(
                 .collect()
         }
     }
-}
-
-/// Whether a text names what a call was asked with: as words, as an address or URL, or a path by its file name.
-fn names(text: &Text, arg: &str) -> bool {
-    if text.holds(ValueKind::Text, arg) {
-        return true;
-    }
-    if arg.contains('@') {
-        let read = read_list(arg).unwrap_or_default();
-        return !read.is_empty()
-            && read
-                .iter()
-                .all(|one| text.holds(ValueKind::Email, &one.to_key()));
-    }
-    if text.means(ValueKind::Url, arg) {
-        return true;
-    }
-    let file = arg.rsplit(['/', '\\']).next().unwrap_or_default();
-    let by_name = file.len() < arg.len() && file.contains('.') && text.holds(ValueKind::Text, file);
-    by_name || folders(arg).any(|folder| text.holds(ValueKind::Text, folder))
-}
-
-/// The folders above a path that are themselves written as paths.
-fn folders(path: &str) -> impl Iterator<Item = &str> {
-    let ends = path.match_indices('/').map(|(end, _)| end).skip(1);
-    ends.filter_map(|end| path.get(..end))
 }
 
 /// A JSON Pointer as steps; `None` where it was cut.

@@ -85,6 +85,18 @@ fn matches(steps: &[FieldStep], path: &[Step]) -> bool {
     }
 }
 
+/// How far from a value an instruction must be that the layer `injection` finds, so that the value is still vouched for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Clean {
+    /// Not in the innermost object that holds the value, nor in the value; in a text without structure nowhere.
+    #[default]
+    Object,
+    /// Nowhere in the output.
+    Output,
+    /// It does not matter.
+    Any,
+}
+
 /// `{from: tool_output, ...}` of a policy.
 #[expect(
     clippy::struct_excessive_bools,
@@ -98,14 +110,28 @@ pub struct OutputRule {
     pub fields: Vec<FieldPath>,
     /// Only from calls whose every text argument the user or operator has said.
     pub asked: bool,
+    /// Only from calls whose every text argument the user or operator has said, or one of these tools has given; empty: as
+    /// `asked` says.
+    pub via: Vec<ToolMatcher>,
     /// Also inside a longer text.
     pub free_text: bool,
+    /// No other value of its kind stands in the output.
+    pub sole: bool,
+    /// How far an instruction must be.
+    pub clean: Clean,
     /// The object that holds the value has under one of these keys a name that the user said; empty: does not matter.
     pub beside: Vec<String>,
     /// The value itself has a name, or another word that tells something, in common with what the user said.
     pub like_user: bool,
     /// The URL is on the host of a URL that the call was asked with.
     pub site: bool,
+}
+
+impl OutputRule {
+    /// Whether it matters what the call was asked with.
+    pub(super) const fn asks(&self) -> bool {
+        self.asked || !self.via.is_empty()
+    }
 }
 
 #[cfg(test)]

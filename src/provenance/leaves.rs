@@ -22,6 +22,8 @@ pub(super) struct Leaf {
     pub(super) path: Vec<Step>,
     /// The value as text.
     pub(super) text: Text,
+    /// It is the key of a member of the object at `path`.
+    pub(super) is_key: bool,
 }
 
 impl Leaf {
@@ -29,6 +31,15 @@ impl Leaf {
         Self {
             path,
             text: Text::new(text.into()),
+            is_key: false,
+        }
+    }
+
+    /// The key of a member of the object at `path`: many tools key what they list by id or address.
+    fn key(path: Vec<Step>, text: &str) -> Self {
+        Self {
+            is_key: true,
+            ..Self::new(path, text)
         }
     }
 }
@@ -51,15 +62,15 @@ pub(super) fn leaves(text: &str) -> Vec<Leaf> {
     let mut inner = Vec::new();
     for leaf in &leaves {
         let printed = leaf.text.as_str().trim();
-        let Some(list) =
-            Some(printed).filter(|text| text.starts_with('[') && !leaf.path.is_empty())
+        let Some(list) = Some(printed)
+            .filter(|text| text.starts_with('[') && !leaf.path.is_empty() && !leaf.is_key)
         else {
             continue;
         };
         let elements = structured(list).unwrap_or_default();
         if elements
             .iter()
-            .all(|element| matches!(element.path[..], [Step::Index(_)]))
+            .all(|element| !element.is_key && matches!(element.path[..], [Step::Index(_)]))
         {
             inner.extend(elements.into_iter().map(|element| {
                 let path = leaf.path.iter().chain(&element.path).cloned().collect();
@@ -101,6 +112,7 @@ fn json(document: &Document, node: &Node, path: &mut Vec<Step>, leaves: &mut Vec
         }
         Kind::Object(members) => {
             for member in members {
+                leaves.push(Leaf::key(path.clone(), &member.key));
                 path.push(Step::Key(member.key.to_string()));
                 json(document, &member.value, path, leaves);
                 path.pop();
@@ -136,7 +148,8 @@ fn yaml(text: &str) -> Option<Vec<Leaf>> {
         match event {
             Event::DocumentStart(..) => documents += 1,
             Event::Scalar(text, ..) => {
-                if let Some(Open::Map(key @ None)) = open.last_mut() {
+                if let Some((Open::Map(key @ None), outer)) = open.split_last_mut() {
+                    leaves.push(Leaf::key(path(outer), &text));
                     *key = Some(text.into_owned());
                 } else {
                     leaves.push(Leaf::new(path(&open), &text));
@@ -190,6 +203,7 @@ mod tests {
     fn shown(text: &str) -> Vec<String> {
         leaves(text)
             .iter()
+            .filter(|leaf| !leaf.is_key)
             .map(|leaf| {
                 let steps = leaf.path.iter().map(|step| match step {
                     Step::Key(key) => key.clone(),
@@ -218,6 +232,27 @@ mod tests {
             shown(r#"{"n":12345678901234567890123}"#),
             ["n=12345678901234567890123"]
         );
+    }
+
+    #[test]
+    fn keys_stand_at_their_object() {
+        for text in [
+            r#"{"shared": {"ann@x.example": "rw"}}"#,
+            "shared:\n  ann@x.example: rw",
+            "{'shared': {'ann@x.example': 'rw'}}",
+        ] {
+            let found = leaves(text);
+            let keys = found.iter().filter(|leaf| leaf.is_key);
+            let keys: Vec<_> = keys
+                .map(|leaf| (&leaf.path[..], leaf.text.as_str()))
+                .collect();
+            let shared = [Step::Key("shared".to_owned())];
+            assert_eq!(
+                keys,
+                [(&[][..], "shared"), (&shared[..], "ann@x.example")],
+                "{text}"
+            );
+        }
     }
 
     #[test]

@@ -6,20 +6,25 @@
 
 mod evidence;
 mod fields;
+mod flags;
+mod gone;
 mod leaves;
 mod likeness;
 mod pasted;
 mod private;
 mod sessions;
+mod sole;
 mod text;
 mod texts;
+mod trust;
 mod urls;
 mod values;
 
 use std::sync::Arc;
 
-pub use evidence::{Evidence, Standing, Trace};
-pub use fields::{FieldPath, OutputRule};
+pub use evidence::{Class, Evidence, Standing, Trace};
+pub use fields::{Clean, FieldPath, OutputRule};
+pub use flags::Flags;
 pub use sessions::{Forgotten, Sessions, Tie};
 
 use crate::names::ToolName;
@@ -57,9 +62,17 @@ pub enum Speaker {
         tool: Option<ToolName>,
         /// Id of the call that it answers, where that is known.
         call: Option<Arc<str>>,
-        /// JSON Pointer in what the tool gave back; empty for a text that is a whole answer, `None` for one that is no value,
-        /// such as a key.
+        /// JSON Pointer in what the tool gave back; empty for a text that is a whole answer, `None` for one that is no value.
         at: Option<String>,
+    },
+    /// A tool, as the key of a member of an object.
+    Key {
+        /// The tool, where that is known.
+        tool: Option<ToolName>,
+        /// Id of the call that it answers, where that is known.
+        call: Option<Arc<str>>,
+        /// JSON Pointer of the object in what the tool gave back.
+        at: String,
     },
 }
 

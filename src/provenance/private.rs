@@ -12,7 +12,7 @@ impl Evidence {
             let Whose::Tool(answer) = &passage.whose else {
                 continue;
             };
-            if !answer.tool.as_ref().is_some_and(|name| tool.matches(name)) {
+            if answer.is_key || !answer.tool.as_ref().is_some_and(|name| tool.matches(name)) {
                 continue;
             }
             match answer.at.as_deref() {
@@ -21,6 +21,7 @@ impl Evidence {
                         .text
                         .leaves()
                         .iter()
+                        .filter(|leaf| !leaf.is_key)
                         .filter(|leaf| fields.iter().any(|field| field.is_at(&leaf.path)))
                         .map(|leaf| leaf.text.as_str()),
                 ),

@@ -1,8 +1,9 @@
 //! What is kept of sessions, so that a call on a tool's route is judged by what was said on the model's.
 //!
 //! Bounded: a session that grows too large loses its oldest outputs, then its oldest words of the user; of too many sessions
-//! the one that was longest unused goes. What is lost is unseen, and never becomes trusted: once an output is lost nobody could
-//! tell any more what of it is pasted into a later turn, so no later turn is learned.
+//! the one that was longest unused goes, of whoever has most. What is lost is unknown, and never becomes trusted: once an output is
+//! lost nobody could tell any more what of it is pasted into a later turn, so no later turn is learned, also not in a session that
+//! comes back after it was lost as a whole.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -10,6 +11,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::evidence::{Evidence, Passage, Whose};
+use super::gone::Gone;
 use super::texts::Texts;
 use super::{Said, Speaker};
 use crate::principal::Session;
@@ -30,6 +32,11 @@ pub struct Tie {
 }
 
 impl Tie {
+    /// The end user.
+    fn whose(&self) -> (&str, &str, &str) {
+        (&self.tenant, &self.issuer, &self.subject)
+    }
+
     /// The tie of a session with a key.
     pub fn of(session: &Session) -> Option<Self> {
         let key = session.key.as_ref()?;
@@ -48,6 +55,8 @@ impl Tie {
 pub struct Forgotten {
     /// Sessions.
     pub sessions: usize,
+    /// Sessions that came back after they were forgotten.
+    pub returned: usize,
     /// Texts of sessions that are still known.
     pub texts: usize,
 }
@@ -59,6 +68,8 @@ struct Kept {
     bytes: usize,
     /// An output is gone.
     lossy: bool,
+    /// Anything is gone.
+    partial: bool,
     used: u64,
     /// What is kept, as it was last asked for.
     evidence: Option<Arc<Evidence>>,
@@ -67,6 +78,7 @@ struct Kept {
 #[derive(Debug, Default)]
 struct Inner {
     sessions: HashMap<Tie, Kept>,
+    gone: Gone,
     clock: u64,
 }
 
@@ -105,17 +117,23 @@ impl Sessions {
         let mut inner = self.inner();
         inner.clock += 1;
         let now = inner.clock;
+        let is_gone = inner.gone.has(tie);
         let Some(kept) = inner.sessions.get_mut(tie) else {
-            return Arc::default();
+            return Arc::new(if is_gone {
+                Evidence::unknown()
+            } else {
+                Evidence::default()
+            });
         };
         kept.used = now;
-        let passages = &kept.passages;
+        let (passages, partial) = (&kept.passages, kept.partial);
         let evidence = kept.evidence.get_or_insert_with(|| {
             let passages: Vec<_> = passages
                 .iter()
                 .map(|(.., passage)| passage.clone())
                 .collect();
-            Arc::new(Evidence::from(passages))
+            let evidence = Evidence::from(passages);
+            Arc::new(if partial { evidence.partly() } else { evidence })
         });
         Arc::clone(evidence)
     }
@@ -139,8 +157,7 @@ impl Sessions {
     /// Keeps what a tool gave back on a route of its own.
     pub fn learn(&self, tie: &Tie, said: Vec<Said>) -> Forgotten {
         let said = said.into_iter();
-        let said =
-            said.filter(|said| matches!(said.by, Speaker::Call { .. } | Speaker::Tool { .. }));
+        let said = said.filter(|said| !matches!(said.by, Speaker::User | Speaker::Operator));
         let evidence = Evidence::known(said, &self.texts);
         self.keep(tie, evidence.passages().iter().cloned())
     }
@@ -151,18 +168,40 @@ impl Sessions {
         inner.clock += 1;
         let now = inner.clock;
         if !inner.sessions.contains_key(tie) && inner.sessions.len() >= self.most {
-            let oldest = inner.sessions.iter().min_by_key(|(_, kept)| kept.used);
-            if let Some(oldest) = oldest.map(|(tie, _)| tie.clone()) {
-                inner.sessions.remove(&oldest);
-                forgotten.sessions += 1;
-            }
+            forgotten.sessions += inner.make_room();
         }
+        let returned = inner.gone.take(tie);
         let kept = inner.sessions.entry(tie.clone()).or_default();
         kept.used = now;
+        if returned {
+            forgotten.returned += 1;
+            (kept.lossy, kept.partial) = (true, true);
+        }
         for passage in passages {
             forgotten.texts += kept.add(passage, self.bytes);
         }
         forgotten
+    }
+}
+
+impl Inner {
+    /// Forgets the longest unused session of whoever has most, so that nobody drives out others; how many that are.
+    fn make_room(&mut self) -> usize {
+        let mut each: HashMap<(&str, &str, &str), usize> = HashMap::new();
+        for tie in self.sessions.keys() {
+            *each.entry(tie.whose()).or_default() += 1;
+        }
+        let share = |tie: &Tie| each.get(&tie.whose()).copied().unwrap_or_default();
+        let first = self
+            .sessions
+            .iter()
+            .min_by_key(|(tie, kept)| (std::cmp::Reverse(share(tie)), kept.used));
+        let Some(first) = first.map(|(tie, _)| tie.clone()) else {
+            return 0;
+        };
+        self.sessions.remove(&first);
+        self.gone.add(&first);
+        1
     }
 }
 
@@ -177,6 +216,7 @@ impl Kept {
         let size = size(&passage);
         if size > most {
             self.lossy |= is_output;
+            self.forget();
             return 1;
         }
         self.known.insert(id);
@@ -192,11 +232,17 @@ impl Kept {
                 break;
             };
             self.lossy |= matches!(passage.whose, Whose::Tool(_));
+            self.forget();
             self.known.remove(&id);
             self.bytes -= size;
             forgotten += 1;
         }
         forgotten
+    }
+
+    fn forget(&mut self) {
+        self.partial = true;
+        self.evidence = None;
     }
 }
 
@@ -219,6 +265,7 @@ fn identity(passage: &Passage) -> u64 {
         Whose::Operator => 1.hash(&mut hasher),
         Whose::Tool(answer) => {
             2.hash(&mut hasher);
+            answer.is_key.hash(&mut hasher);
             answer.tool.hash(&mut hasher);
             answer
                 .args()
@@ -238,7 +285,7 @@ mod tests {
     use super::*;
     use crate::names::SessionKey;
     use crate::principal::Principal;
-    use crate::provenance::ValueKind;
+    use crate::provenance::{Class, ValueKind};
 
     fn tie(subject: &str, key: &str) -> Tie {
         let principal = Principal {
@@ -295,6 +342,43 @@ mod tests {
         assert!(!knows(&sessions, &ties[1], "beta").0);
         assert!(knows(&sessions, &ties[2], "gamma").0);
         assert!(!knows(&sessions, &tie("bob", "a"), "alpha").0);
+    }
+
+    #[test]
+    fn who_has_most_sessions_makes_room() {
+        let sessions = Sessions::new(1 << 20, 3);
+        let bob = tie("bob", "s");
+        sessions.hear(&bob, &user("alpha"));
+        for n in 0..9 {
+            sessions.hear(&tie("eve", &n.to_string()), &user("beta"));
+        }
+        assert!(knows(&sessions, &bob, "alpha").0);
+        assert!(knows(&sessions, &tie("eve", "8"), "beta").0);
+    }
+
+    #[test]
+    fn a_session_that_comes_back_knows_that_it_was_forgotten() {
+        let sessions = Sessions::new(1 << 20, 1);
+        let (first, second) = (tie("ann", "a"), tie("ann", "b"));
+        let class = |tie: &Tie, key: &str| {
+            let evidence = sessions.evidence(tie);
+            evidence.class(&evidence.standing(ValueKind::Text, key))
+        };
+        assert_eq!(class(&first, "alpha"), Class::Unseen);
+        sessions.hear(&first, &user("alpha"));
+        sessions.learn(&first, vec![tool("beta")]);
+        assert_eq!(sessions.hear(&second, &user("x")).sessions, 1);
+        // Neither vouched for any more nor taken for never seen.
+        assert_eq!(class(&first, "alpha"), Class::Unknown);
+        assert_eq!(class(&first, "beta"), Class::Unknown);
+        // What is lost may be pasted into any later turn.
+        let forgotten = sessions.hear(&first, &user("beta and alpha"));
+        assert_eq!((forgotten.sessions, forgotten.returned), (1, 1));
+        assert_eq!(class(&first, "alpha"), Class::Unknown);
+        sessions.learn(&first, vec![tool("gamma")]);
+        assert_eq!(class(&first, "gamma"), Class::Tainted);
+        // A session that was never known is a new one.
+        assert_eq!(class(&tie("ann", "c"), "alpha"), Class::Unseen);
     }
 
     #[test]

@@ -21,6 +21,7 @@ pub(super) struct Text {
     leaves: OnceLock<Vec<Leaf>>,
     wholes: [OnceLock<Wholes>; 5],
     names: OnceLock<HashSet<String>>,
+    flagged: OnceLock<f64>,
 }
 
 /// The values of a kind that are whole leaves, and which leaves.
@@ -38,6 +39,7 @@ impl Text {
             leaves: OnceLock::new(),
             wholes: Default::default(),
             names: OnceLock::new(),
+            flagged: OnceLock::new(),
         }
     }
 
@@ -49,10 +51,7 @@ impl Text {
     pub(super) fn holds(&self, kind: ValueKind, key: &str) -> bool {
         match kind {
             ValueKind::Email => self.emails().contains(key),
-            ValueKind::Phone => self
-                .phones
-                .get_or_init(|| phones(&self.words))
-                .contains(key),
+            ValueKind::Phone => self.phones().contains(key),
             ValueKind::Url => self.urls().has(key),
             ValueKind::Account => {
                 let squeezed = self.squeezed.get_or_init(|| Squeezed::new(&self.words));
@@ -113,11 +112,20 @@ impl Text {
         wholes
     }
 
-    fn emails(&self) -> &HashSet<String> {
+    /// How sure the scanner of the layer `injection` is that an instruction stands here: 0 to 1.
+    pub(super) fn flagged(&self, scan: impl FnOnce(&str) -> f64) -> f64 {
+        *self.flagged.get_or_init(|| scan(&self.words))
+    }
+
+    pub(super) fn phones(&self) -> &HashSet<String> {
+        self.phones.get_or_init(|| phones(&self.words))
+    }
+
+    pub(super) fn emails(&self) -> &HashSet<String> {
         self.emails.get_or_init(|| emails(&self.words))
     }
 
-    fn urls(&self) -> &Urls {
+    pub(super) fn urls(&self) -> &Urls {
         self.urls.get_or_init(|| Urls::new(&self.words))
     }
 }

@@ -127,6 +127,11 @@ impl Urls {
         Web::read(key).is_some_and(|web| self.found.iter().any(|said| site(said) == site(&web)))
     }
 
+    /// Whether every URL that stands here is this one, as [`Web::to_key`] writes it.
+    pub(super) fn are_all(&self, key: &str) -> bool {
+        self.found.iter().all(|web| web.to_key() == key)
+    }
+
     /// Whether this URL, one above it, or its host stands here.
     pub(super) fn covers(&self, key: &str) -> bool {
         Web::read(key).is_some_and(|web| self.found.iter().any(|said| said.is_above(&web)))

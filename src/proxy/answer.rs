@@ -152,7 +152,7 @@ impl Incoming {
         if !events.is_answered() {
             // It may come on another stream, where nobody stores it.
             return Err(Failure {
-                refusal: refuse::outcome_unknown(),
+                refusal: refuse::outcome_unknown(None),
                 cut: true,
             });
         }
@@ -219,26 +219,23 @@ fn driver(
         transit.fault(UpstreamFault::Unreadable, &what);
         return Err(refuse::RESPONSE_UNREADABLE.refusal());
     }
-    let reader = transit
-        .entry
-        .protocol
-        .response(request, head)
-        .map_err(|malformed| {
-            transit.fault(UpstreamFault::Unreadable, &malformed);
-            refuse::malformed_response(malformed)
-        })?;
+    let protocol = &transit.entry.protocol;
+    let reader = if transit.guard.renders() {
+        protocol.rendered_response(request, head)
+    } else {
+        protocol.response(request, head)
+    };
+    let reader = reader.map_err(|malformed| {
+        transit.fault(UpstreamFault::Unreadable, &malformed);
+        refuse::malformed_response(malformed)
+    })?;
     let done = if transit.kind() == RouteKind::Model {
         let may_hold = |tool: &ToolName| transit.guard.may_hold(tool);
         transit.entry.protocol.done(request, &may_hold)
     } else {
         Vec::new()
     };
-    Ok(Driver::new(
-        Arc::clone(transit),
-        reader,
-        head.status.is_success(),
-        done,
-    ))
+    Ok(Driver::new(Arc::clone(transit), reader, head.status, done))
 }
 
 /// A redirect of a tool's backend with a host of its own: agents follow it by themselves.

@@ -5,10 +5,12 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, join_all};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri, header};
+use http_body_util::BodyExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
 
@@ -32,7 +34,7 @@ use crate::guard::{Cleared, Decision, Guard};
 use crate::item::{Leg, RouteKind, keep_sources};
 use crate::metrics::Unscanned;
 use crate::policy::PolicyHash;
-use crate::principal::Principal;
+use crate::principal::{Principal, Session};
 use crate::protocols::http_tools::problem;
 use crate::protocols::openai_chat;
 use crate::protocols::{Refusal, Request, Written};
@@ -52,7 +54,7 @@ pub(crate) const HASH_PREFIX: usize = 12;
 /// How long the rest of a refused request is read, so that its sender gets to read the answer.
 const LINGER: Duration = Duration::from_secs(2);
 /// Bytes of a request's body that must come in each `timeouts.request_idle`: one that only drips holds its place for nothing.
-const SLOWEST: usize = 1 << 10;
+pub(crate) const SLOWEST: usize = 1 << 10;
 
 /// A request on its way in.
 struct Inbound<'r> {
@@ -153,7 +155,6 @@ impl<U: Upstream> Gate<U> {
         inbound: Inbound<'_>,
         permit: Arc<OwnedSemaphorePermit>,
     ) -> Result<Response<Body>, Refused> {
-        let settings = &self.setup.settings;
         let Inbound {
             below,
             parts,
@@ -165,17 +166,76 @@ impl<U: Upstream> Gate<U> {
         if asks_for_websocket(&parts.headers) {
             return Err(refuse::UPGRADE_UNSUPPORTED.refusal());
         }
-        let mut session = self
+        let session = self
             .identify
             .session(&parts, guard.clock().as_ref())
             .await?;
-        let (mut request, encoded) = self.receive(below, parts, body).await?;
+        let (request, encoded) = self.receive(below, parts, body).await?;
         if entry.protocol.kind() != RouteKind::Http
             && matches!(request.parts.method, Method::GET | Method::HEAD)
             && !request.body.is_empty()
         {
             return Err(refuse::BODY_UNEXPECTED.refusal());
         }
+        let several = entry.protocol.several(&request);
+        let several = several.map_err(refuse::malformed_request)?;
+        let Some(several) = several else {
+            let message = (request, encoded);
+            let told = (address, judged_by);
+            return self
+                .message(entry, guard, session, message, told, permit)
+                .await;
+        };
+        let each = several.into_iter().map(|request| {
+            let (gate, entry) = (Arc::clone(self), Arc::clone(entry));
+            let (guard, permit) = (Arc::clone(&guard), Arc::clone(&permit));
+            gate.one_of_several(entry, guard, session.clone(), request, permit)
+        });
+        let answers = join_all(each).await;
+        Ok(entry.protocol.joined(&answers).map(full))
+    }
+
+    /// One message of several, with its whole answer.
+    fn one_of_several(
+        self: Arc<Self>,
+        entry: Arc<Entry>,
+        guard: Arc<Guard>,
+        session: Session,
+        request: Request,
+        permit: Arc<OwnedSemaphorePermit>,
+    ) -> BoxFuture<'static, Response<Bytes>> {
+        Box::pin(async move {
+            let (mut address, mut judged_by) = (None, None);
+            let told = (&mut address, &mut judged_by);
+            let message = (request, true);
+            let answered = self
+                .message(&entry, guard, session, message, told, permit)
+                .await;
+            let shape = |refusal: &Refused| entry.protocol.refuse(refusal, address.as_ref());
+            let response = match answered {
+                Ok(response) => response,
+                Err(refusal) => return shape(&refusal),
+            };
+            let (head, body) = response.into_parts();
+            let limit = self.setup.settings.limits.response_body;
+            match whole(body, limit).await {
+                Some(whole) => Response::from_parts(head, whole),
+                None => shape(&refuse::RESPONSE_TOO_LARGE.refusal()),
+            }
+        })
+    }
+
+    /// One message of a caller who is known.
+    async fn message(
+        self: &Arc<Self>,
+        entry: &Arc<Entry>,
+        guard: Arc<Guard>,
+        mut session: Session,
+        (mut request, encoded): (Request, bool),
+        (address, judged_by): (&mut Option<Bytes>, &mut Option<PolicyHash>),
+        permit: Arc<OwnedSemaphorePermit>,
+    ) -> Result<Response<Body>, Refused> {
+        let settings = &self.setup.settings;
         *address = entry.protocol.address(&request);
         let caller = Arc::clone(&session.principal);
         request.parts.extensions.insert(caller);
@@ -213,6 +273,7 @@ impl<U: Upstream> Gate<U> {
             memory: self.memory.clone(),
             leaving,
             trail,
+            reached: Arc::default(),
         });
         let judged = judge(&transit, &request).await?;
         let waiting = match waiting(&transit, &request, judged) {
@@ -413,6 +474,20 @@ impl<U: Upstream> Gate<U> {
         *outgoing.headers_mut() = self.forwarding.outgoing(&request.parts, upstream, exact);
         outgoing
     }
+}
+
+/// A whole body; `None`: it broke, or is above the limit.
+async fn whole(mut body: Body, limit: usize) -> Option<Bytes> {
+    let mut read = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        if let Ok(data) = frame.ok()?.into_data() {
+            if read.len() + data.len() > limit {
+                return None;
+            }
+            read.extend_from_slice(&data);
+        }
+    }
+    Some(read.freeze())
 }
 
 /// How the body is read; refused before it is, where it cannot be judged.

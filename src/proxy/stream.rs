@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt, stream};
+use http::StatusCode;
 use http_body::Frame as BodyFrame;
 use http_body_util::{BodyExt, StreamBody};
 use tokio::time::Instant;
@@ -51,17 +52,19 @@ pub(super) struct Driver {
     done: Vec<Done>,
     /// When calls that wait are answered at the latest, once one has waited.
     until: Option<Instant>,
+    /// The answer's status is no error.
+    passed: bool,
 }
 
 impl Driver {
     pub(super) fn new(
         transit: Arc<Transit>,
         reader: Box<dyn ResponseReader>,
-        success: bool,
+        status: StatusCode,
         done: Vec<Done>,
     ) -> Self {
         let rest = match transit.kind() {
-            RouteKind::Model if success => Unscanned::ModelText,
+            RouteKind::Model if status.is_success() => Unscanned::ModelText,
             RouteKind::Model => Unscanned::ErrorBody,
             _ => Unscanned::Structure,
         };
@@ -73,6 +76,7 @@ impl Driver {
             rest,
             done,
             until: None,
+            passed: status.as_u16() < 400,
         }
     }
 
@@ -115,7 +119,15 @@ impl Driver {
         }
         let step = self.finish()?;
         self.settle(step, &mut out).await?;
+        self.done().await;
         Ok(joined(out))
+    }
+
+    /// The answer has ended: what its calls have reached is remembered where they were carried out.
+    async fn done(&mut self) {
+        if self.passed && self.reader.is_done() {
+            self.transit.acquaint().await;
+        }
     }
 
     async fn settle(&mut self, step: Step, out: &mut Vec<Bytes>) -> Result<(), Refused> {
@@ -354,6 +366,7 @@ impl Events {
                 self.take(step);
                 self.account()?;
             } else if self.ended {
+                self.driver.done().await;
                 return Ok(None);
             } else {
                 self.read().await?;

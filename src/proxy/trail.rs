@@ -53,7 +53,8 @@ impl Trail {
         match (self.kind, &self.tie) {
             (RouteKind::Model, _) => self.heard.get().map(Arc::clone).unwrap_or_default(),
             (_, Some(tie)) => self.sessions.evidence(tie),
-            (_, None) => Arc::default(),
+            // Nobody knows what else was said.
+            (_, None) => Arc::new(Evidence::unknown()),
         }
     }
 
@@ -94,10 +95,11 @@ impl Trail {
         };
         // Texts that are judged joined stand alone as well.
         located.place.span.as_ref()?;
-        let by = Speaker::Tool {
-            tool: output.tool.clone(),
-            call: Some(output.call_id.clone().unwrap_or_default()),
-            at: at(self.kind, &located.place.pointer, &output.text),
+        let tool = output.tool.clone();
+        let call = Some(output.call_id.clone().unwrap_or_default());
+        let by = match at(self.kind, &located.place.pointer, &output.text) {
+            Stands::Value(at) => Speaker::Tool { tool, call, at },
+            Stands::Key(at) => Speaker::Key { tool, call, at },
         };
         Some(Said {
             by,
@@ -106,8 +108,15 @@ impl Trail {
     }
 }
 
-/// Where in a tool's answer a text stands; `None` for one that is no value.
-fn at(kind: RouteKind, pointer: &str, text: &str) -> Option<String> {
+/// Where in a tool's answer a text stands.
+enum Stands {
+    /// As a value; `None` for one that has no place.
+    Value(Option<String>),
+    /// As a key of the object there.
+    Key(String),
+}
+
+fn at(kind: RouteKind, pointer: &str, text: &str) -> Stands {
     let structured = pointer.split_once(STRUCTURED);
     let at = match (kind, structured) {
         (RouteKind::Mcp, Some((_, below))) => below,
@@ -115,16 +124,18 @@ fn at(kind: RouteKind, pointer: &str, text: &str) -> Option<String> {
             let mut texts = CONTENT
                 .into_iter()
                 .filter_map(|place| pointer.split_once(place));
-            let (_, below) = texts.next()?;
-            return below.ends_with("/text").then(String::new);
+            let value = texts.next().filter(|(_, below)| below.ends_with("/text"));
+            return Stands::Value(value.map(|_| String::new()));
         }
         _ => pointer,
     };
-    let last = at
-        .rsplit_once('/')
-        .map(|(_, last)| last.replace("~1", "/").replace("~0", "~"));
     // A key stands where its value does.
-    (last.as_deref() != Some(text)).then(|| at.to_owned())
+    match at.rsplit_once('/') {
+        Some((object, last)) if last.replace("~1", "/").replace("~0", "~") == text => {
+            Stands::Key(object.to_owned())
+        }
+        _ => Stands::Value(Some(at.to_owned())),
+    }
 }
 
 fn calls(item: &Item, said: &mut Vec<Said>) {

@@ -1,7 +1,7 @@
 //! What one request's two legs share: the guard it began with, its route, its session, and the bytes they count.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use http::HeaderMap;
@@ -12,6 +12,7 @@ use super::refuse::{self, Refused};
 use super::route::Entry;
 use super::trail::Trail;
 use super::upstream::UpstreamError;
+use crate::acquainted::Digest;
 use crate::guard::{Decision, Guard};
 use crate::item::{Exchange, Item, Leg, Located, RouteKind};
 use crate::metrics::{Metrics, Unscanned, UpstreamFault};
@@ -38,6 +39,8 @@ pub(super) struct Transit {
     pub(super) leaving: Option<Arc<HeaderMap>>,
     /// `None`: no rule asks who said what.
     pub(super) trail: Option<Arc<Trail>>,
+    /// What the calls of this exchange have reached, until it is known that they were carried out.
+    pub(super) reached: Arc<Mutex<Vec<Digest>>>,
 }
 
 /// What the guard said, and how many bytes of text it was about.
@@ -97,6 +100,8 @@ impl Transit {
         };
         let mut decision = self.guard.decide_together(&exchange, groups).await?;
         self.pages(&mut decision);
+        let reached = self.guard.reached(&exchange, &decision);
+        self.lock_reached().extend(reached);
         if let Some(trail) = &self.trail {
             trail.judged(leg, &exchange.items, &decision.rulings, &self.metrics);
         }
@@ -122,6 +127,17 @@ impl Transit {
                 hold.page = page.map(String::from);
             }
         }
+    }
+
+    fn lock_reached(&self) -> MutexGuard<'_, Vec<Digest>> {
+        self.reached.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The calls of this exchange were carried out: what they reached is remembered. At its end, so that the calls of one
+    /// message are judged alike whether they come at once or one after the other.
+    pub(super) async fn acquaint(&self) {
+        let reached = std::mem::take(&mut *self.lock_reached());
+        self.guard.acquaint(&self.session.principal, &reached).await;
     }
 
     pub(super) fn kind(&self) -> RouteKind {

@@ -3,16 +3,17 @@
 use url::Url;
 
 use super::Settings;
-use crate::wire::seal::KEY;
+use crate::wire::seal::SealingKey;
 
 impl Settings {
-    /// The approvers' page; its path ends with `/`.
+    /// Where people's browsers reach the approvers' page; `None`: nobody outside this machine does.
     pub fn approver_page(&self) -> Option<&Url> {
-        None
+        self.approvers.url.as_ref()
     }
 
     /// What seals that which clients carry: the first seals, every one opens. None: this process has one of its own.
-    pub fn state_keys(&self) -> Vec<[u8; KEY]> {
-        Vec::new()
+    pub fn state_keys(&self) -> &[SealingKey] {
+        let tickets = self.tickets.as_ref();
+        tickets.map_or(&[], |tickets| &tickets.state_keys)
     }
 }

@@ -15,6 +15,7 @@ use crate::names::{RouteName, SessionKey, StoreName, ToolName, UpstreamName};
 use crate::principal::Principal;
 use crate::store::sql::ServerTls;
 use crate::store::tickets::issued::Issuer;
+use crate::wire::seal::SealingKey;
 
 /// What metrics, logs and decisions call the forward listener, as a route and as the upstream behind it.
 pub const FORWARD: &str = "forward";
@@ -64,8 +65,10 @@ pub struct Listen {
     pub approvers_tls: Option<ListenTls>,
     /// Operations: health and metrics.
     pub operations: SocketAddr,
-    /// Agents: the forward proxy, plain HTTP/1.1. `None`: there is none.
+    /// Agents: the forward proxy, HTTP/1.1. `None`: there is none.
     pub forward: Option<SocketAddr>,
+    /// TLS at the forward listener. `None`: plain text.
+    pub forward_tls: Option<ListenTls>,
     /// Names that an agent's `Host` may have, in lower case; IP addresses are always taken. `None`: `localhost` alone where
     /// the agents' address is a loopback one, else any.
     pub hosts: Option<Vec<String>>,
@@ -87,6 +90,7 @@ impl Listen {
             approvers_tls: None,
             operations,
             forward: None,
+            forward_tls: None,
             hosts: None,
             origins: None,
             tls: None,
@@ -282,6 +286,8 @@ pub struct HttpTool {
     pub bodies: Vec<BodyKind>,
     /// Hash of its description in a document, lower-case hex; `None`: the config itself names it.
     pub definition: Option<Arc<str>>,
+    /// Arguments such as its description knows them, for checks of a policy: an address, a URL or `x` in place of texts.
+    pub example: serde_json::Value,
 }
 
 impl HttpTool {
@@ -294,6 +300,7 @@ impl HttpTool {
             headers: Vec::new(),
             bodies: BodyKind::ALL.to_vec(),
             definition: None,
+            example: serde_json::Value::Null,
         }
     }
 }
@@ -368,6 +375,9 @@ pub struct TicketSettings {
     pub store: TicketPlace,
     /// How long a receipt is replayed.
     pub replay_window: Duration,
+    /// What seals the states that clients carry between a question to their user and its answer, at most two: the first
+    /// seals, both open. None: the process has one of its own.
+    pub state_keys: Vec<SealingKey>,
     /// Whose signed tickets are taken, where a rule names them.
     pub issuers: Vec<Issuer>,
 }

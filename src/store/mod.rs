@@ -8,6 +8,7 @@ pub mod tickets;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::acquainted::{Acquainted, MemoryAcquainted};
 use crate::clock::{Clock, SystemClock};
 use crate::layers::egress::Register;
 use crate::ledger::{Ledger, MemoryLedger};
@@ -34,6 +35,8 @@ pub struct Stores {
     pub register: Arc<Register>,
     /// Session facts.
     pub ledger: Arc<dyn Ledger>,
+    /// Whom and what users have reached before.
+    pub acquainted: Arc<dyn Acquainted>,
     /// The time.
     pub clock: Arc<dyn Clock>,
 }
@@ -50,6 +53,7 @@ impl Default for Stores {
             directory: Arc::new(tickets::Nobody),
             register: Arc::default(),
             ledger: Arc::new(MemoryLedger::new(10_000)),
+            acquainted: Arc::new(MemoryAcquainted::default()),
             clock: SystemClock::shared(),
         }
     }

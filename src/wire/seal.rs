@@ -5,10 +5,29 @@ use std::fmt;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
 use aws_lc_rs::rand;
-use data_encoding::BASE64URL_NOPAD;
+use data_encoding::{BASE64, BASE64URL_NOPAD, HEXLOWER_PERMISSIVE};
 
 /// Bytes of a key.
 pub const KEY: usize = 32;
+
+/// A key, kept out of logs.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SealingKey(pub [u8; KEY]);
+
+impl fmt::Debug for SealingKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SealingKey")
+    }
+}
+
+impl SealingKey {
+    /// Written as 64 hex digits or as base64; `None` where it is anything but so many bytes.
+    pub fn read(text: &str) -> Option<Self> {
+        let bytes = HEXLOWER_PERMISSIVE.decode(text.as_bytes());
+        let bytes = bytes.or_else(|_| BASE64.decode(text.as_bytes())).ok()?;
+        Some(Self(bytes.try_into().ok()?))
+    }
+}
 
 /// The first key seals, every key opens: with two of them a fleet changes its key without a note that nobody can open.
 pub struct Sealer(Vec<RandomizedNonceKey>);
@@ -21,14 +40,14 @@ impl fmt::Debug for Sealer {
 
 impl Sealer {
     /// Of these keys; of one of this process alone, where there are none. `None`: no randomness is to be had.
-    pub fn new(keys: &[[u8; KEY]]) -> Option<Self> {
+    pub fn new(keys: &[SealingKey]) -> Option<Self> {
         let key = |bytes: &[u8]| RandomizedNonceKey::new(&AES_256_GCM, bytes).ok();
         if keys.is_empty() {
             let mut own = [0; KEY];
             rand::fill(&mut own).ok()?;
             return Some(Self(vec![key(&own)?]));
         }
-        let keys: Option<Vec<_>> = keys.iter().map(|bytes| key(bytes)).collect();
+        let keys: Option<Vec<_>> = keys.iter().map(|bytes| key(&bytes.0)).collect();
         keys.map(Self)
     }
 
@@ -58,8 +77,8 @@ impl Sealer {
 mod tests {
     use super::*;
 
-    const OLD: [u8; KEY] = [1; KEY];
-    const NEW: [u8; KEY] = [2; KEY];
+    const OLD: SealingKey = SealingKey([1; KEY]);
+    const NEW: SealingKey = SealingKey([2; KEY]);
 
     #[test]
     fn a_note_opens_for_its_use_alone_and_unchanged() {
@@ -79,6 +98,16 @@ mod tests {
         }
         let again = sealer.seal(b"ann", b"tkt_1").unwrap();
         assert_ne!(again, sealed);
+    }
+
+    #[test]
+    fn a_key_is_thirty_two_bytes() {
+        assert_eq!(SealingKey::read(&"01".repeat(32)), Some(OLD));
+        assert_eq!(SealingKey::read(&BASE64.encode(&[1; 32])), Some(OLD));
+        for odd in ["", "01", &"01".repeat(33), &BASE64.encode(&[1; 31])] {
+            assert_eq!(SealingKey::read(odd), None, "{odd}");
+        }
+        assert_eq!(format!("{OLD:?}"), "SealingKey");
     }
 
     #[test]

@@ -333,7 +333,7 @@ async fn sums_are_exact_per_user_and_never_shrink() {
 }
 
 #[tokio::test]
-async fn what_is_refused_or_only_shadowed_counts_nothing() {
+async fn what_is_refused_counts_nothing_and_shadow_counts_for_itself_alone() {
     let limit = "{count: {per: session, at_most: 1}}";
     let both = guard(&format!("{limit}, {{at: /a, at_most: 5}}"));
     let with = |args: &str| within(call(args), "s", "ann");
@@ -343,12 +343,24 @@ async fn what_is_refused_or_only_shadowed_counts_nothing() {
     assert_eq!(said(&both, &with(r#"{"a": 5}"#)).await, "allow");
     assert_eq!(said(&both, &with(r#"{"a": 5}"#)).await, FAILED);
 
-    let shadow = guard_at(limit, stores("2026-11-30T12:00:00Z"), Mode::Shadow);
-    for _ in 0..3 {
+    // It says what it would have said, and nothing of it counts where the layer is enforced.
+    let shared = stores("2026-11-30T12:00:00Z");
+    let shadow = guard_at(limit, shared.clone(), Mode::Shadow);
+    for expected in ["allow", FAILED, FAILED] {
         let decision = shadow.decide(&with("{}")).await.unwrap();
         assert_eq!(decision.rulings[0].verdict, Verdict::Allow);
-        assert_eq!(decision.rulings[0].opinions[0].verdict, Verdict::Allow);
+        assert_eq!(outcome(&decision.rulings[0].opinions[0].verdict), expected);
     }
+    // Not sent after all: it would not have counted either.
+    let shadow = guard_at(limit, shared.clone(), Mode::Shadow);
+    for _ in 0..3 {
+        let decision = shadow.decide(&with("{}")).await.unwrap();
+        assert_eq!(outcome(&decision.rulings[0].opinions[0].verdict), "allow");
+        decision.charges.give_back().await;
+    }
+    let enforced = guard_at(limit, shared, Mode::Enforce);
+    assert_eq!(said(&enforced, &with("{}")).await, "allow");
+    assert_eq!(said(&enforced, &with("{}")).await, FAILED);
 }
 
 #[tokio::test]
@@ -374,7 +386,7 @@ async fn calls_that_stand_or_fall_together_are_counted_together_or_not() {
             .all(|ruling| ruling.verdict == Verdict::Allow)
     );
     // Not sent after all: the next two pass.
-    passed.charges.give_back();
+    passed.charges.give_back().await;
     let passed = guard.decide(&two).await.unwrap();
     assert!(
         passed

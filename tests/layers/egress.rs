@@ -278,7 +278,7 @@ async fn by_default_the_name_of_a_servers_own_resource_is_no_url() {
 #[tokio::test]
 async fn a_rule_may_hold_an_unlisted_host_but_never_an_unreadable_url() {
     let hold = EgressRule {
-        otherwise: Otherwise::Hold,
+        otherwise: Otherwise::Hold.into(),
         ..rule("tools[0].egress[0]", &["/body"])
     };
     let guard = guard(with(vec![hold]), LayerId::Egress, Stores::default()).unwrap();
@@ -390,7 +390,7 @@ async fn a_look_up_vouches_for_whole_public_urls_and_nothing_for_the_rest() {
     let (_folder, stores) = shop();
     let mut rule = rule("tools[0].egress[0]", &["/url"]);
     rule.allow.push(Allowed::Lookup("links".into()));
-    rule.otherwise = Otherwise::Hold;
+    rule.otherwise = Otherwise::Hold.into();
     let mut policy = with(vec![rule]);
     let sql = "SELECT 'HTTPS://Docs.example:443/a?b#c' WHERE :principal = 'ann' UNION SELECT 'https://10.0.0.1/' UNION SELECT 'http://docs.example/'";
     policy.lookups.insert("links".into(), lookup(sql));
@@ -431,6 +431,7 @@ async fn the_forward_proxys_destinations_are_judged_by_its_section() {
             ..Reach::default()
         },
         methods: vec!["GET".to_owned()],
+        budget: None,
         require_sni: true,
     };
     let mut policy = with(Vec::new());
@@ -442,6 +443,7 @@ async fn the_forward_proxys_destinations_are_judged_by_its_section() {
             authority: authority.into(),
             url: url.map(Into::into),
             method: method.into(),
+            body: None,
         });
         let mut exchange = exchange(item, "ann");
         (exchange.kind, exchange.leg) = (kind, leg);
@@ -505,7 +507,7 @@ async fn rendered_text_loses_what_leads_elsewhere() {
     });
     let guard = guard(policy, LayerId::Egress, Stores::default()).unwrap();
     let text = "See [it](https://api.shop.example/) ![x](https://evil.example/?secret) `https://evil.example`";
-    let item = Item::ModelText(ModelText { text: text.into() });
+    let item = Item::ModelText(ModelText::whole(text));
     let (verdict, reached) = verdict(&guard, item, "ann").await;
     assert!(reached);
     assert_eq!(

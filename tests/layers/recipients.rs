@@ -239,7 +239,7 @@ async fn accounts_compare_by_their_characters_and_ibans_are_checked() {
 #[tokio::test]
 async fn a_rule_may_hold_an_unlisted_recipient_but_never_an_unreadable_one() {
     let hold = RecipientRule {
-        otherwise: Otherwise::Hold,
+        otherwise: Otherwise::Hold.into(),
         ..rule(RecipientKind::Email, &["/to"], &[staff()])
     };
     let guard = guard(with(hold), LayerId::Recipients, Stores::default()).unwrap();

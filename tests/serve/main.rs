@@ -9,13 +9,16 @@
 )]
 
 mod bodies;
+mod budgets;
 mod clients;
 mod docs;
 mod heads;
 mod http2;
 mod identity;
 mod lifecycle;
+mod origins;
 mod provenance;
+mod rendered;
 mod service;
 mod streams;
 #[expect(dead_code, reason = "other crates of tests use the rest")]

@@ -62,9 +62,9 @@ routes:
     )
 }
 
-const ONE_USER: &str = "principal: {fixed: {tenant: t, subject: ann, agent: bot}}";
+pub const ONE_USER: &str = "principal: {fixed: {tenant: t, subject: ann, agent: bot}}";
 
-const TWO_USERS: &str = "principal:
+pub const TWO_USERS: &str = "principal:
   api_keys:
     header: x-agent-key
     keys:
@@ -74,7 +74,7 @@ const TWO_USERS: &str = "principal:
 
 /// One piece of a conversation.
 #[derive(Clone, Debug)]
-enum Turn {
+pub enum Turn {
     System(String),
     User(String),
     Assistant(String),
@@ -85,22 +85,22 @@ enum Turn {
 }
 use Turn::{Assistant, Call, Output, System, User};
 
-fn user(text: &str) -> Turn {
+pub fn user(text: &str) -> Turn {
     User(text.to_owned())
 }
 
-fn output(id: &'static str, text: &str) -> Turn {
+pub fn output(id: &'static str, text: &str) -> Turn {
     Output(id, text.to_owned())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wire {
+pub enum Wire {
     Chat,
     Messages,
 }
 
 /// A way to ask a model: with which adapter, and whether it streams.
-const WAYS: [(Wire, bool); 4] = [
+pub const WAYS: [(Wire, bool); 4] = [
     (Wire::Chat, false),
     (Wire::Chat, true),
     (Wire::Messages, false),
@@ -192,8 +192,8 @@ fn proposal(wire: Wire, stream: bool, tool: &str, args: &Value) -> Vec<Step> {
     }
 }
 
-struct World {
-    rig: Rig,
+pub struct World {
+    pub rig: Rig,
     _upstream: Upstream,
     /// What the upstream says next, on any route.
     next: Arc<Mutex<Vec<Step>>>,
@@ -201,11 +201,15 @@ struct World {
 
 impl World {
     async fn new(more: &str) -> Self {
+        Self::under(more, POLICY).await
+    }
+
+    pub async fn under(more: &str, policy: &str) -> Self {
         let next = Arc::new(Mutex::new(Vec::new()));
         let script = Arc::clone(&next);
         let answer = move |_: &Received| script.lock().unwrap().clone();
         let upstream = Upstream::start(answer).await;
-        let rig = Rig::start(&config(&upstream.url(), more), POLICY).await;
+        let rig = Rig::start(&config(&upstream.url(), more), policy).await;
         Self {
             rig,
             _upstream: upstream,
@@ -213,11 +217,11 @@ impl World {
         }
     }
 
-    fn says(&self, steps: Vec<Step>) {
+    pub fn says(&self, steps: Vec<Step>) {
         *self.next.lock().unwrap() = steps;
     }
 
-    async fn ask(
+    pub async fn ask(
         &self,
         way: (Wire, bool),
         headers: &[(&str, &str)],
@@ -235,7 +239,7 @@ impl World {
     }
 
     /// Whether a call that the model proposes at the end of this conversation reaches the agent: the same on every way.
-    async fn passes(&self, turns: &[Turn], tool: &str, args: &Value) -> bool {
+    pub async fn passes(&self, turns: &[Turn], tool: &str, args: &Value) -> bool {
         let mut passed = Vec::new();
         for way in WAYS {
             let answer = self.ask(way, &[], turns, tool, args).await;
@@ -254,7 +258,7 @@ impl World {
     }
 
     /// One call on the route of HTTP tools.
-    async fn http(&self, headers: &[(&str, &str)], tool: &str, args: &Value) -> bool {
+    pub async fn http(&self, headers: &[(&str, &str)], tool: &str, args: &Value) -> bool {
         self.says(json_steps("{}"));
         let target = format!("/shop/{tool}");
         let answer = self
@@ -265,7 +269,7 @@ impl World {
     }
 
     /// One call on the MCP route, and what the server answers.
-    async fn mcp(
+    pub async fn mcp(
         &self,
         headers: &[(&str, &str)],
         tool: &str,
@@ -292,7 +296,7 @@ fn has_call(text: &str, tool: &str) -> bool {
     text.contains(&format!("\"name\":\"{tool}\""))
 }
 
-const SESSION: (&str, &str) = ("holdpoint-session", "s-1");
+pub const SESSION: (&str, &str) = ("holdpoint-session", "s-1");
 
 #[tokio::test]
 async fn what_the_user_and_the_operator_said_passes_and_nothing_else() {
@@ -731,7 +735,7 @@ async fn what_no_room_was_left_for_is_unseen() {
         .ask(WAYS[0], &[SESSION], &ask, "look", &json!({}))
         .await;
     assert!(world.http(&[SESSION], "send", &to).await);
-    // Another session takes the only place.
+    // Another session takes the only place, and the first one stays a forgotten one when it comes back.
     world
         .ask(
             WAYS[0],
@@ -742,6 +746,20 @@ async fn what_no_room_was_left_for_is_unseen() {
         )
         .await;
     assert!(!world.http(&[SESSION], "send", &to).await);
+    world
+        .ask(WAYS[0], &[SESSION], &ask, "look", &json!({}))
+        .await;
+    assert!(!world.http(&[SESSION], "send", &to).await);
+    let scrape = world.rig.scrape().await;
+    let counted = |what: &str| {
+        let series = format!("holdpoint_provenance_forgotten_total{{what=\"{what}\"}}");
+        scrape
+            .lines()
+            .find_map(|line| line.strip_prefix(&series))
+            .and_then(|count| count.trim().parse::<u64>().ok())
+    };
+    assert_eq!(counted("session"), Some(2), "{scrape}");
+    assert_eq!(counted("returned"), Some(1), "{scrape}");
     // After an output too large to keep, no later word is trusted: it may be pasted from there.
     let long = json!({"content": [{"type": "text", "text": "words ".repeat(2000)}]});
     world.mcp(&[SESSION], "look", &json!({}), &long).await;

@@ -26,6 +26,7 @@ mod slack;
 #[path = "../support/mod.rs"]
 mod support;
 mod table;
+mod waiting;
 mod webhook;
 mod world;
 

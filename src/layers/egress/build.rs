@@ -22,7 +22,7 @@ pub(super) struct Ready {
     pub(super) reading: Reading,
     pub(super) matcher: Rule,
     pub(super) vouchers: Vouchers,
-    /// How much a session may send to one host, and what otherwise.
+    /// How much a session may send to one host, and what otherwise: a budget asks nobody who said what.
     pub(super) budget: Option<Budget>,
     pub(super) otherwise: Otherwise,
     /// Something besides lists may vouch.
@@ -51,7 +51,7 @@ impl Ready {
             matcher: of_lists(&rule.reach, named),
             vouchers,
             budget: rule.budget.clone(),
-            otherwise: rule.otherwise,
+            otherwise: rule.otherwise.strictest(),
             asks: lists(&rule.allow).count() < rule.allow.len(),
         }
     }
@@ -79,6 +79,8 @@ pub struct ForwardMatcher {
     pub id: RuleId,
     /// The matcher.
     pub rule: Rule,
+    /// How much a session may send to one host; `None`: any amount.
+    pub budget: Option<Budget>,
 }
 
 /// The rule of the policy's `forward`, ready to run; nothing where it has none.
@@ -104,6 +106,7 @@ pub(super) fn forward(policy: &Policy, problems: &mut Vec<Problem>) -> Option<Fo
     Some(ForwardMatcher {
         id: given.id.clone(),
         rule,
+        budget: given.budget.clone(),
     })
 }
 

@@ -35,6 +35,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 pub use args::{Fields, Objection, Reading, arguments};
+pub use budget::{Amount, Spending};
 pub use build::{ForwardMatcher, forward_matcher, of_lists};
 pub use code::{Code, Denied};
 pub use deny::{
@@ -63,8 +64,8 @@ use super::vouch::{Unlisted, ValueKind};
 use super::{Context, Layer, LayerDef};
 use crate::item::{EgressTarget, Item, Leg, Located, ModelText, RouteKind, ToolCall};
 use crate::ledger::Entry as Charge;
-use crate::names::RuleId;
-use crate::policy::{Otherwise, Policy};
+use crate::names::{RuleId, ToolName};
+use crate::policy::{EgressRule, Otherwise, Policy, Selector};
 use crate::source::Problems;
 use crate::store::Stores;
 use crate::verdict::{Finding, LayerId, Rewrite, RewriteKind, Undecided, Verdict};
@@ -140,7 +141,8 @@ impl Egress {
             if objections.is_denied() {
                 break;
             }
-            ready.ask(unlisted, context, &mut objections).await?;
+            let unvouched = ready.ask(unlisted, &call.tool, context, &mut objections);
+            unvouched.await?;
             let about = (names, context);
             self.budgets
                 .ask(ready, call, about, &mut objections)
@@ -154,6 +156,12 @@ impl Egress {
 
     /// A destination of the forward proxy, or where a redirect leads.
     fn target(&self, target: &EgressTarget, context: &Context<'_>) -> Verdict {
+        if target.body.is_some() {
+            return self
+                .secrets
+                .target(target, context.exchange)
+                .map_or(Verdict::Allow, Verdict::Deny);
+        }
         let (id, judged) = match (context.exchange.kind, &self.forward, &self.default) {
             (RouteKind::Forward, Some(forward), _) => {
                 let sent = context.exchange.leg == Leg::ToUpstream;
@@ -174,14 +182,13 @@ impl Egress {
         let Some((id, rendered)) = &self.rendered else {
             return Verdict::Allow;
         };
-        let refused = rendered.refused(&text.text);
-        let Some(first) = refused.first() else {
+        let Some((denied, edits)) = rendered.neutralised(text) else {
             return Verdict::Allow;
         };
         Verdict::Rewrite(Rewrite {
             kind: RewriteKind::Redact,
-            finding: objection(id, None, first.denied),
-            edits: rendered.edits(&text.text, &refused),
+            finding: objection(id, None, denied),
+            edits,
         })
     }
 
@@ -190,6 +197,7 @@ impl Egress {
             Item::ToolCall(call) => {
                 !self.rules(context).is_empty() || self.secrets.reaches(call, context)
             }
+            Item::Egress(target) if target.body.is_some() => self.secrets.are_looked_for(),
             Item::Egress(_) if context.exchange.kind == RouteKind::Forward => {
                 self.forward.is_some()
             }
@@ -239,17 +247,8 @@ impl Ready {
     }
 
     /// Every URL that the rule reads in a call.
-    fn each_url(&self, call: &ToolCall, names: bool, mut tell: &mut dyn FnMut(&str, Found)) {
-        for selector in &self.at {
-            selector.each_below(&call.args.value, |at, value| {
-                let name = names && resource::is_at(call.tool.as_str(), &at.pointer);
-                let inside = value.as_str().filter(|_| name).and_then(resource::inside);
-                match inside {
-                    Some(inside) => self.reading.text(&at.pointer, "", inside, &mut tell),
-                    None => self.reading.value(at, value, &mut tell),
-                }
-            });
-        }
+    fn each_url(&self, call: &ToolCall, names: bool, tell: &mut dyn FnMut(&str, Found)) {
+        each_url((&self.at, self.reading), call, names, tell);
     }
 
     /// The form in which something else may vouch for an unlisted URL: only public names, by a secure or a listed scheme.
@@ -272,6 +271,7 @@ impl Ready {
     async fn ask(
         &self,
         unlisted: Vec<(Unlisted, Denied)>,
+        tool: &ToolName,
         context: &Context<'_>,
         objections: &mut Objections,
     ) -> Result<(), Undecided> {
@@ -287,7 +287,7 @@ impl Ready {
                 .into_iter()
                 .collect()
         };
-        for unvouched in self.vouchers.judge(context, values, read).await? {
+        for unvouched in self.vouchers.judge((tool, context), values, read).await? {
             let mut finding = match by_key.get(&unvouched.value.key) {
                 Some(denied) => self.objection(&unvouched.value.at, *denied),
                 None => continue,
@@ -304,6 +304,66 @@ impl Ready {
     fn objection(&self, at: &str, denied: Denied) -> Finding {
         objection(&self.id, Some(at.to_owned()), denied)
     }
+}
+
+/// Every URL of a call at these places. `names`: those of an MCP server's own resources are none.
+fn each_url(
+    (places, reading): (&[Selector], Reading),
+    call: &ToolCall,
+    names: bool,
+    mut tell: &mut dyn FnMut(&str, Found),
+) {
+    for selector in places {
+        selector.each_below(&call.args.value, |at, value| {
+            let name = names && resource::is_at(call.tool.as_str(), &at.pointer);
+            let inside = value.as_str().filter(|_| name).and_then(resource::inside);
+            match inside {
+                Some(inside) => reading.text(&at.pointer, "", inside, &mut tell),
+                None => reading.value(at, value, &mut tell),
+            }
+        });
+    }
+}
+
+/// Every URL that the rule reads in a call, listed or not. `own`: the rule is the tool's own.
+pub(super) fn hosts(
+    rule: &EgressRule,
+    call: &ToolCall,
+    context: &Context<'_>,
+    own: bool,
+) -> Vec<Unlisted> {
+    let names = !own && context.exchange.kind == RouteKind::Mcp;
+    let mut found = Vec::new();
+    each_url((&rule.at, rule.reading), call, names, &mut |at, one| {
+        if let Ok(url) = one.url {
+            found.push(Unlisted {
+                at: at.to_owned(),
+                kind: ValueKind::Url,
+                key: url.to_string(),
+            });
+        }
+    });
+    found
+}
+
+/// Where in arguments texts stand that are URLs, by their key or themselves, and that no rule judges.
+pub(crate) fn undeclared(judged: &[&Selector], args: &serde_json::Value) -> Vec<String> {
+    let mut covered = HashSet::new();
+    for selector in judged {
+        selector.each_below(args, |at, _| {
+            covered.insert(at.pointer.clone());
+        });
+    }
+    let mut found = Vec::new();
+    Selector::everything().each_below(args, |at, value| {
+        let Some(text) = value.as_str().filter(|_| !covered.contains(&at.pointer)) else {
+            return;
+        };
+        if field::names_a_url(at.key) || Url::read(text).is_ok() {
+            found.push(at.pointer.clone());
+        }
+    });
+    found
 }
 
 /// The fine code stands before the words.

@@ -87,10 +87,8 @@ fn untrusted(item: &Item) -> Option<(&str, Option<&ToolName>)> {
 
 impl Injection {
     fn judge(&self, text: &str, thresholds: Thresholds) -> Verdict {
-        let lowest = match (thresholds.redact, thresholds.block) {
-            (Some(redact), Some(block)) => redact.min(block),
-            (Some(one), None) | (None, Some(one)) => one,
-            (None, None) => return Verdict::Allow,
+        let Some(lowest) = thresholds.lowest() else {
+            return Verdict::Allow;
         };
         let places = self.scanner.scan(text).places(lowest);
         let Some(worst) = places.iter().max_by(|a, b| a.score.total_cmp(&b.score)) else {
@@ -146,6 +144,15 @@ fn describe(place: &Place) -> Finding {
         None,
         detail,
     )
+}
+
+/// The highest score of any place of a text: what the layer compares with its thresholds.
+pub(crate) fn score(text: &str) -> f64 {
+    // A scanner that is not there lets no layer be made either.
+    SCANNER.as_ref().map_or(1.0, |scanner| {
+        let places = scanner.scan(text).places(f64::MIN_POSITIVE);
+        places.iter().map(|place| place.score).fold(0.0, f64::max)
+    })
 }
 
 impl Layer for Injection {

@@ -32,12 +32,12 @@ pub use regions::Region;
 
 use super::arguments::Arguments;
 use super::support::{ByRule, Objections, applying, finding, list};
-use super::vouch::Vouchers;
+use super::vouch::{Unlisted, Vouchers};
 use super::{Context, Layer, LayerDef};
 use crate::item::{Item, Located, ToolCall};
 use crate::names::RuleId;
 use crate::policy::{
-    Effect, List, Otherwise, Policy, RecipientKind, RecipientRule, Undeclared, lists,
+    Effect, List, Otherwise, Policy, RecipientKind, RecipientRule, ToolRule, Undeclared, lists,
 };
 use crate::source::{Problem, Problems};
 use crate::store::Stores;
@@ -97,6 +97,22 @@ fn build(policy: &Arc<Policy>, stores: &Stores) -> Result<Arc<dyn Layer>, Proble
     } else {
         Err(Problems(problems))
     }
+}
+
+/// Every recipient that the rule reads in a call, listed or not; none where it is not strict JSON.
+pub(super) fn everybody(rule: &RecipientRule, args: &crate::item::Arguments) -> Vec<Unlisted> {
+    let nobody = List::default();
+    let found = judge::find(rule, &nobody, args);
+    found.map(|found| found.unlisted).unwrap_or_default()
+}
+
+/// Where in arguments texts stand that look like recipients and that no rule is for.
+pub(crate) fn undeclared(rule: Option<&ToolRule>, args: &serde_json::Value) -> Vec<String> {
+    let document = Document::read(args.to_string().into(), BODY_DEPTH);
+    document.map_or_else(
+        |_| Vec::new(),
+        |document| undeclared::find(rule, &document, usize::MAX),
+    )
 }
 
 /// What a list must have for recipients of a kind, in the words of the policy; `None`: it has it.
@@ -165,7 +181,7 @@ impl Ready {
             judge::find(&self.rule, &self.list, &call.args).map_err(|error| unreadable(&error))?;
         for objection in found.objections {
             let (reason, otherwise) = if objection.code.is_understood() {
-                (Reason::RecipientNotAllowed, self.rule.otherwise)
+                (Reason::RecipientNotAllowed, self.rule.otherwise.strictest())
             } else {
                 (Reason::RecipientUnreadable, Otherwise::Deny)
             };
@@ -176,7 +192,8 @@ impl Ready {
             return Ok(());
         }
         let read = |text: &str| judge::canonical(&self.rule, text);
-        let unvouched = self.vouchers.judge(context, found.unlisted, read).await?;
+        let about = (&call.tool, context);
+        let unvouched = self.vouchers.judge(about, found.unlisted, read).await?;
         for unvouched in unvouched {
             let code = Code::RecipientNotAllowed;
             let detail = format!("{code}: {}", unvouched.detail);
@@ -212,48 +229,43 @@ impl Recipients {
         }
     }
 
-    fn undeclared_in(
+    /// Where the first one stands.
+    fn first_undeclared(
+        call: &ToolCall,
+        context: &Context<'_>,
+    ) -> Result<Option<String>, Undecided> {
+        let document = Document::read(call.args.raw.clone(), BODY_DEPTH);
+        let document = document.map_err(|error| unreadable(&error))?;
+        let all = undeclared::find(context.rule, &document, 1);
+        Ok(all.into_iter().next())
+    }
+
+    fn refuse_undeclared(
         &self,
         call: &ToolCall,
         context: &Context<'_>,
         objections: &mut Objections,
     ) -> Result<(), Undecided> {
-        let Some(then) = self.undeclared(context) else {
+        if self.undeclared(context) != Some(Undeclared::Deny) {
             return Ok(());
-        };
-        let document = Document::read(call.args.raw.clone(), BODY_DEPTH)
-            .map_err(|error| unreadable(&error))?;
-        let Some(at) = undeclared::first(context.rule, &document) else {
-            return Ok(());
-        };
-        let rule = match context.rule {
-            Some(rule) => rule.id.clone(),
-            None => RuleId::from(UNDECLARED),
-        };
-        let detail = "recipient_not_allowed: it looks like a recipient, and no rule of the tool is for this argument";
-        match then {
-            Undeclared::Deny => objections.add(
+        }
+        if let Some(at) = Self::first_undeclared(call, context)? {
+            let rule = undeclared_rule(context);
+            let detail = "recipient_not_allowed: it looks like a recipient, and no rule of the tool is for this argument";
+            let reason = Reason::RecipientNotAllowed;
+            objections.add(
                 Otherwise::Deny,
-                finding(
-                    LayerId::Recipients,
-                    &rule,
-                    Reason::RecipientNotAllowed,
-                    Some(at),
-                    detail,
-                ),
-            ),
-            Undeclared::Warn => {
-                let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
-                if warned.insert(rule.clone()) {
-                    tracing::warn!(
-                        rule = %rule,
-                        "a call has an argument that looks like a recipient and that no rule is for: name it in `recipients`, or write `undeclared_recipients: deny`"
-                    );
-                }
-            }
+                finding(LayerId::Recipients, &rule, reason, Some(at), detail),
+            );
         }
         Ok(())
     }
+}
+
+fn undeclared_rule(context: &Context<'_>) -> RuleId {
+    context
+        .rule
+        .map_or_else(|| RuleId::from(UNDECLARED), |rule| rule.id.clone())
 }
 
 impl Layer for Recipients {
@@ -266,6 +278,27 @@ impl Layer for Recipients {
         let arguments = applying(&self.arguments, context).is_empty();
         matches!(item.item, Item::ToolCall(_))
             && (!(rules && arguments) || self.undeclared(context).is_some())
+    }
+
+    fn has_undeclared(&self, item: &Located, context: &Context<'_>) -> bool {
+        let Item::ToolCall(call) = &item.item else {
+            return false;
+        };
+        let Some(then) = self.undeclared(context) else {
+            return false;
+        };
+        let found = matches!(Self::first_undeclared(call, context), Ok(Some(_)));
+        if found && then == Undeclared::Warn {
+            let rule = undeclared_rule(context);
+            let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+            if warned.insert(rule.clone()) {
+                tracing::warn!(
+                    rule = %rule,
+                    "a call has an argument that looks like a recipient and that no rule is for: name it in `recipients`, or write `undeclared_recipients: deny`"
+                );
+            }
+        }
+        found
     }
 
     fn judge<'a>(
@@ -282,7 +315,7 @@ impl Layer for Recipients {
                 for ready in applying(&self.arguments, context) {
                     ready.judge(call, context, &mut objections).await?;
                 }
-                self.undeclared_in(call, context, &mut objections)?;
+                self.refuse_undeclared(call, context, &mut objections)?;
             }
             Ok(objections.verdict())
         })

@@ -61,12 +61,13 @@ const SENDERS: [&str; 8] = [
     "onbehalfof",
 ];
 
-/// Where the first such text stands.
-pub(super) fn first(rule: Option<&ToolRule>, document: &Document) -> Option<String> {
+/// Where such texts stand, up to so many.
+pub(super) fn find(rule: Option<&ToolRule>, document: &Document, most: usize) -> Vec<String> {
     let mut search = Search {
         covered: HashSet::new(),
         events: false,
-        found: None,
+        found: Vec::new(),
+        most,
     };
     if let Some(rule) = rule {
         search.events = rule
@@ -88,7 +89,8 @@ struct Search {
     /// By identity: pointers of long keys are cut.
     covered: HashSet<*const Node>,
     events: bool,
-    found: Option<String>,
+    found: Vec<String>,
+    most: usize,
 }
 
 impl Search {
@@ -102,12 +104,12 @@ impl Search {
 
     fn walk(&mut self, node: &Node, at: &mut String, key: &str) {
         let covered = self.covered.contains(&std::ptr::from_ref(node));
-        if self.found.is_some() || covered || (self.events && calendar::covers(key)) {
+        if self.found.len() >= self.most || covered || (self.events && calendar::covers(key)) {
             return;
         }
         if let Some(text) = node.as_str() {
             if looks_like_one(key, text) {
-                self.found = Some(at.clone());
+                self.found.push(at.clone());
             }
             return;
         }
@@ -156,7 +158,7 @@ mod tests {
 
     fn found(rule: Option<&ToolRule>, args: &str) -> Option<String> {
         let document = Document::read(Bytes::copy_from_slice(args.as_bytes()), BODY_DEPTH).unwrap();
-        first(rule, &document)
+        find(rule, &document, 1).into_iter().next()
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Controls that are written down and never run: the commonest fault of a guardrail.
 
+use super::vouchers;
 use crate::policy::{self, Effect, Otherwise, Policy, ToolMatcher, ToolRule};
 use crate::source::{Field, Problem};
 use crate::verdict::{LayerId, Mode};
@@ -14,6 +15,7 @@ pub(super) fn warn(root: &Field<'_>, policy: &Policy) {
     }
     holds_without_tickets(root, policy);
     sites_of_no_urls(root);
+    vouchers::warn(root, policy);
     unused(root, policy);
     preparations(root, policy);
     let any = |rule: &ToolRule| rule.matcher == ToolMatcher::Any;
@@ -85,7 +87,7 @@ fn sections_of_layers_that_are_off(root: &Field<'_>, policy: &Policy) {
     }
 }
 
-fn rules<'r>(root: &Field<'r>) -> Vec<Field<'r>> {
+pub(super) fn rules<'r>(root: &Field<'r>) -> Vec<Field<'r>> {
     let tools = root.peek("tools");
     tools.and_then(|tools| tools.list()).unwrap_or_default()
 }
@@ -188,7 +190,14 @@ fn preparations(root: &Field<'_>, policy: &Policy) {
 
 fn held<'r>(rule: &Field<'r>) -> Option<Field<'r>> {
     let word = rule.peek("otherwise").or_else(|| rule.peek("else"));
-    word.filter(|field| field.node().as_text() == Some("hold"))
+    let holds = |field: &Field<'_>| field.node().as_text() == Some("hold");
+    word.filter(|word| {
+        if word.is_map() {
+            let words = word.entries().unwrap_or_default();
+            return words.iter().any(|(_, field)| holds(field));
+        }
+        holds(word)
+    })
 }
 
 /// `site` is about URLs.
@@ -225,7 +234,7 @@ fn holds_without_tickets(root: &Field<'_>, policy: &Policy) {
     if policy
         .egress
         .as_ref()
-        .is_some_and(|e| e.otherwise == Otherwise::Hold)
+        .is_some_and(|e| e.otherwise.can_hold())
         && let Some(field) = root.peek("egress").and_then(|egress| held(&egress))
     {
         say(&field);

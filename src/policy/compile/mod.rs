@@ -9,6 +9,7 @@ mod matcher;
 mod provider_tools;
 mod shared;
 mod tools;
+mod vouchers;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::HEXLOWER;
 
-use crate::policy::{InjectionPolicy, Modes, Policy, PolicyHash, SecretsRule};
+use crate::policy::{Fallback, InjectionPolicy, Modes, Policy, PolicyHash, SecretsRule};
 use crate::source::{self, Field, Fields, Problems, Reader, Tree};
 use crate::verdict::{LayerId, Mode};
 
@@ -88,6 +89,10 @@ fn policy(root: &Field<'_>, hash: PolicyHash) -> Option<Policy> {
     let names = tools::Names {
         lists: &lists,
         lookups: &lookups,
+        approved: modes
+            .as_ref()
+            .is_some_and(|modes| modes.of(LayerId::Tickets) == Mode::Enforce),
+        usual: Fallback::default(),
     };
     let tools = fields
         .optional("tools")

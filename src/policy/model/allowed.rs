@@ -1,8 +1,9 @@
 //! What may vouch for a value of a call: a list, a look-up, or where the value comes from.
 
-use super::{Otherwise, Policy, Selector};
+use super::{Fallback, Policy, Selector};
 use crate::names::{ListName, LookupName, RuleId};
 use crate::provenance::OutputRule;
+use crate::verdict::{LayerId, Mode};
 
 /// Who may be allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +14,8 @@ pub enum Allowed {
     Lookup(LookupName),
     /// A value that comes from there.
     From(Origin),
+    /// A value that the user's calls have reached before, and that comes from there where that is said.
+    Known(Option<Origin>),
 }
 
 /// Where a value comes from.
@@ -28,11 +31,25 @@ pub enum Origin {
     ToolOutput(OutputRule),
 }
 
+impl Origin {
+    /// Whose words on a model's route it goes by; `None`: nobody's there.
+    pub(crate) const fn listens_to(&self) -> Option<&'static str> {
+        match self {
+            Self::User | Self::UserSite => Some("the user"),
+            Self::Operator => Some("the operator"),
+            Self::ToolOutput(rule) if rule.asked || rule.like_user || !rule.beside.is_empty() => {
+                Some("the user")
+            }
+            Self::ToolOutput(_) => None,
+        }
+    }
+}
+
 /// The lists among them.
 pub fn lists(allow: &[Allowed]) -> impl Iterator<Item = &ListName> {
     allow.iter().filter_map(|allowed| match allowed {
         Allowed::List(name) => Some(name),
-        Allowed::Lookup(_) | Allowed::From(_) => None,
+        Allowed::Lookup(_) | Allowed::From(_) | Allowed::Known(_) => None,
     })
 }
 
@@ -40,16 +57,23 @@ pub fn lists(allow: &[Allowed]) -> impl Iterator<Item = &ListName> {
 pub fn lookups(allow: &[Allowed]) -> impl Iterator<Item = &LookupName> {
     allow.iter().filter_map(|allowed| match allowed {
         Allowed::Lookup(name) => Some(name),
-        Allowed::List(_) | Allowed::From(_) => None,
+        Allowed::List(_) | Allowed::From(_) | Allowed::Known(_) => None,
     })
 }
 
 /// The origins among them.
 pub fn origins(allow: &[Allowed]) -> impl Iterator<Item = &Origin> {
     allow.iter().filter_map(|allowed| match allowed {
-        Allowed::From(origin) => Some(origin),
-        Allowed::List(_) | Allowed::Lookup(_) => None,
+        Allowed::From(origin) | Allowed::Known(Some(origin)) => Some(origin),
+        Allowed::List(_) | Allowed::Lookup(_) | Allowed::Known(None) => None,
     })
+}
+
+/// Whether an entry asks what the user's calls have reached before.
+pub fn asks_known(allow: &[Allowed]) -> bool {
+    allow
+        .iter()
+        .any(|allowed| matches!(allowed, Allowed::Known(_)))
 }
 
 /// Arguments that are no recipients and no URLs, such as files, channels and ids, must come from somewhere.
@@ -62,7 +86,7 @@ pub struct ArgumentRule {
     /// What vouches for them.
     pub allow: Vec<Allowed>,
     /// What otherwise.
-    pub otherwise: Otherwise,
+    pub otherwise: Fallback,
 }
 
 impl Policy {
@@ -83,9 +107,39 @@ impl Policy {
         all.chain(tools)
     }
 
+    /// Whether a rule vouches for values by where they come from.
+    pub fn vouches_by_origin(&self) -> bool {
+        self.allows()
+            .any(|(_, allow)| origins(allow).next().is_some())
+    }
+
     /// Whether a rule asks where values come from.
     pub fn traces(&self) -> bool {
-        let asks = |(_, allow): (_, &[Allowed])| origins(allow).next().is_some();
-        !self.private.is_empty() || self.allows().any(asks)
+        let fallbacks = || self.fallbacks().any(|(_, fallback)| fallback.asks_who());
+        !self.private.is_empty() || self.vouches_by_origin() || fallbacks()
+    }
+
+    /// Every `otherwise` of values with the rule that it stands in.
+    pub fn fallbacks(&self) -> impl Iterator<Item = (&RuleId, &Fallback)> {
+        let tools = self.tools.iter().flat_map(|tool| {
+            let egress = tool.egress.iter().map(|rule| (&rule.id, &rule.otherwise));
+            let recipients = tool.recipients.iter();
+            let recipients = recipients.map(|rule| (&rule.id, &rule.otherwise));
+            let arguments = tool.arguments.iter();
+            let arguments = arguments.map(|rule| (&rule.id, &rule.otherwise));
+            egress.chain(recipients).chain(arguments)
+        });
+        let all = self.egress.iter().map(|rule| (&rule.id, &rule.otherwise));
+        all.chain(tools)
+    }
+
+    /// Whether a rule asks what a user's calls have reached before, or people are asked, who want to know it.
+    pub fn remembers(&self) -> bool {
+        let asks = |(_, allow): (_, &[Allowed])| asks_known(allow);
+        self.modes.of(LayerId::Tickets) == Mode::Enforce
+            || self.allows().any(asks)
+            || self
+                .fallbacks()
+                .any(|(_, fallback)| fallback.known.is_some())
     }
 }

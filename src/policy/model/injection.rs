@@ -21,6 +21,17 @@ pub struct InjectionPolicy {
     pub tools: Vec<(ToolMatcher, Thresholds)>,
 }
 
+impl Thresholds {
+    /// From which score on the layer says something.
+    pub const fn lowest(&self) -> Option<f64> {
+        match (self.redact, self.block) {
+            (Some(redact), Some(block)) => Some(redact.min(block)),
+            (Some(one), None) | (None, Some(one)) => Some(one),
+            (None, None) => None,
+        }
+    }
+}
+
 impl InjectionPolicy {
     /// Changes nothing.
     pub const fn never() -> Self {

@@ -3,6 +3,7 @@
 mod allowed;
 mod conditions;
 mod egress;
+mod fallback;
 mod injection;
 mod lookup;
 mod ownership;
@@ -16,9 +17,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use allowed::{Allowed, ArgumentRule, Origin, lists, lookups, origins};
+pub use allowed::{Allowed, ArgumentRule, Origin, asks_known, lists, lookups, origins};
 pub use conditions::{Claim, Condition, Hours, Limit, Per, PrincipalPart, Scalar, Test};
 pub use egress::{Budget, EgressRule, ForwardRule, Reach, RenderedRule};
+pub use fallback::{Fallback, Otherwise};
 pub use injection::{InjectionPolicy, Thresholds};
 pub use lookup::{HttpLookup, Lookup, SqlLookup};
 pub use ownership::{Owners, OwnershipRule};
@@ -245,6 +247,16 @@ pub struct ToolRule {
 }
 
 impl ToolRule {
+    /// Whether a call of it may have to wait for a ticket.
+    pub fn can_hold(&self) -> bool {
+        let held = |otherwise| otherwise == Otherwise::Hold;
+        self.ticket.is_some()
+            || self.egress.iter().any(|rule| rule.otherwise.can_hold())
+            || self.recipients.iter().any(|rule| rule.otherwise.can_hold())
+            || self.arguments.iter().any(|rule| rule.otherwise.can_hold())
+            || self.when.iter().any(|rule| held(rule.otherwise))
+    }
+
     /// A rule for a write that asks for nothing.
     pub fn new(id: impl Into<RuleId>, matcher: ToolMatcher) -> Self {
         Self {
@@ -278,14 +290,4 @@ pub struct ProviderToolRule {
     pub kind: ToolMatcher,
     /// The servers that it may reach, paths below included. `None`: for a tool whose request names no server.
     pub servers: Option<Vec<Location>>,
-}
-
-/// What becomes of a value that no list allows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Otherwise {
-    /// The call is refused.
-    #[default]
-    Deny,
-    /// The call waits for a ticket; without an approver it is refused.
-    Hold,
 }

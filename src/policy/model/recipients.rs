@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Allowed, Otherwise, Selector};
+use super::{Allowed, Fallback, Selector};
 use crate::layers::recipients::Region;
 use crate::names::RuleId;
 
@@ -51,6 +51,16 @@ impl RecipientKind {
             Self::Chat => "chat",
             Self::Calendar => "calendar",
             Self::Share => "share",
+        }
+    }
+
+    /// Kinds whose recipients are one another's: what they are compared as.
+    pub(crate) const fn class(self) -> &'static str {
+        match self {
+            Self::Email | Self::RawEmail | Self::Calendar | Self::Share => "mailbox",
+            Self::Phone => "phone",
+            Self::Account | Self::Iban => "account",
+            Self::Chat => "chat",
         }
     }
 
@@ -121,7 +131,7 @@ pub struct RecipientRule {
     /// Who passes.
     pub allow: Vec<Allowed>,
     /// What otherwise.
-    pub otherwise: Otherwise,
+    pub otherwise: Fallback,
     /// For mailboxes.
     pub plus: Plus,
     /// For phone numbers written in the form of their country.
@@ -140,7 +150,7 @@ impl RecipientRule {
             at,
             kind,
             allow: Vec::new(),
-            otherwise: Otherwise::Deny,
+            otherwise: Fallback::default(),
             plus: Plus::Distinct,
             region: None,
             headers: Vec::new(),

@@ -10,21 +10,33 @@ pub(super) fn allow(lists: &str) -> Value {
         &["from"],
         &json!({
             "from": {"const": "user"},
+            "known": known(),
             "site": described(json!({"enum": [true, false]}), site)
         }),
     );
-    let operator = object(&["from"], &json!({"from": {"const": "operator"}}));
+    let operator = object(
+        &["from"],
+        &json!({"from": {"const": "operator"}, "known": known()}),
+    );
     json!({
         "type": "array",
         "items": {"anyOf": [
             name(),
             object(&["lookup"], &json!({"lookup": name()})),
+            object(&["known"], &json!({"known": {"const": true, "description": "The user has reached it before"}})),
             user,
             operator,
             output()
         ]},
-        "description": format!("{lists}, {{lookup: NAME}}, or {{from: user | operator | tool_output}}")
+        "description": format!("{lists}, {{lookup: NAME}}, {{known: true}}, or {{from: user | operator | tool_output}}")
     })
+}
+
+fn known() -> Value {
+    described(
+        json!({"enum": [true, false]}),
+        "Only what the user has reached before",
+    )
 }
 
 fn output() -> Value {
@@ -43,6 +55,13 @@ fn output() -> Value {
             "beside": several(&text(), "The object around the value has under such a key a name that the user said"),
             "like_user": described(json!({"enum": [true, false]}), "The value has a word in common with what the user said"),
             "site": described(json!({"const": "asked"}), "URLs: on the host of a URL that the call was asked with"),
+            "via": several(&matcher(), "Only from calls whose every text argument was said, or given by these tools"),
+            "sole": described(json!({"enum": [true, false]}), "No other value of its kind stands in the output"),
+            "clean": described(
+                json!({"enum": ["object", "output", "any"]}),
+                "How far from the value an instruction must be that the layer injection finds: object (default)"
+            ),
+            "known": known(),
             "free_text": described(json!({"enum": [true, false]}), "Also inside a longer text")
         }),
     )
@@ -54,7 +73,7 @@ pub(super) fn arguments() -> Value {
         &json!({
             "at": at(),
             "allow": allow("What vouches for the value"),
-            "otherwise": otherwise()
+            "otherwise": otherwise("deny (default)")
         }),
     )
 }

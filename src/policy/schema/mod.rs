@@ -135,7 +135,25 @@ fn at() -> Value {
     json!({"anyOf": [selector(), many], "description": "Where to look in the arguments"})
 }
 
-fn otherwise() -> Value {
+/// What `otherwise` is where rules for recipients and URLs do not say it.
+const USUAL: &str =
+    "default: deny; of writes with the layer tickets {said: hold, tainted: hold, unseen: deny}";
+
+/// Of values of a call.
+fn otherwise(usual: &str) -> Value {
+    let word = one_otherwise;
+    let each = json!({"said": word(), "tainted": word(), "unseen": word(), "known": word()});
+    let mut each = object(&[], &each);
+    if let Some(map) = each.as_object_mut() {
+        map.insert("minProperties".to_owned(), 1.into());
+    }
+    json!({
+        "anyOf": [json!({"enum": ["deny", "hold"]}), each],
+        "description": format!("deny, hold for a ticket, or one for each class of values; {usual}")
+    })
+}
+
+fn one_otherwise() -> Value {
     json!({"enum": ["deny", "hold"], "description": "deny (default), or hold for a ticket"})
 }
 

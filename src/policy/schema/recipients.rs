@@ -13,7 +13,7 @@ pub(super) fn rule() -> Value {
         ("at", at()),
         ("kind", json!({"enum": kinds})),
         ("allow", allow("Lists")),
-        ("otherwise", otherwise()),
+        ("otherwise", otherwise(super::USUAL)),
         (
             "plus",
             json!({"enum": ["distinct", "fold"], "description": "fold: ann+x@ is ann@"}),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{matcher, object, otherwise, selector, text};
+use super::{matcher, object, one_otherwise, selector, text};
 use crate::layers::egress::Class;
 
 pub(super) fn section() -> Value {
@@ -15,7 +15,7 @@ pub(super) fn section() -> Value {
                 "description": "What is looked for: credentials and registered (default)"
             },
             "reads": {"enum": ["skip", "check"], "description": "Calls of tools that only read: skip (default)"},
-            "otherwise": otherwise()
+            "otherwise": one_otherwise()
         }),
     );
     json!({
@@ -45,7 +45,7 @@ pub(super) fn private() -> Value {
             "tool": matcher(),
             "fields": some(text()),
             "to": some(matcher()),
-            "otherwise": otherwise()
+            "otherwise": one_otherwise()
         }),
     );
     json!({

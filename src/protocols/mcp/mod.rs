@@ -6,6 +6,7 @@
 mod answer;
 mod asked;
 mod asking;
+mod batch;
 mod call;
 mod canaries;
 mod endpoint;
@@ -236,6 +237,18 @@ impl Protocol for Mcp {
 
     fn kind(&self) -> RouteKind {
         RouteKind::Mcp
+    }
+
+    fn several(&self, request: &Request) -> Result<Option<Vec<Request>>, Malformed> {
+        // Where answers come on another stream there is none that they could be joined in.
+        if request.parts.method != http::Method::POST || self.announced(request).is_some() {
+            return Ok(None);
+        }
+        batch::several(request)
+    }
+
+    fn joined(&self, answers: &[http::Response<Bytes>]) -> http::Response<Bytes> {
+        batch::joined(answers)
     }
 
     fn admit(&self, request: Request) -> Result<Request, Malformed> {

@@ -1,7 +1,8 @@
 //! Tools from an `OpenAPI` 3.0 or 3.1 document: each operation is one.
 //!
-//! Read are paths, methods, names, the places of parameters and the media types of bodies. Schemas are not: every argument of
-//! a call is judged, described or not. References are followed within the document alone.
+//! Read are paths, methods, names, the places of parameters and the media types of bodies. Of schemas only what the arguments
+//! may be is read, for checks of a policy: every argument of a call is judged, described or not. References are followed within
+//! the document alone.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use http::{HeaderName, Method};
 use percent_encoding::percent_decode_str;
 use serde_json::json;
 
+use super::schema::example;
 use super::tools::{METHODS, Place, is_template};
 use crate::names::ToolName;
 use crate::settings::{BodyKind, Closed, HttpTool};
@@ -209,6 +211,7 @@ impl<'r> Document<'r, '_> {
                     headers: self.headers(&item, &operation),
                     bodies: self.bodies(&operation),
                     definition: self.definition(key.text(), &item, &operation),
+                    example: example(&self.root, &item, &operation),
                     ..HttpTool::new(Some(ToolName::from(name)), method, path.as_str())
                 };
                 for own in [&item, &operation]

@@ -156,12 +156,23 @@ pub fn done(_: &Received) -> Vec<Step> {
     answer("201 Created", "application/json", DONE)
 }
 
+/// The key of somebody who may approve.
+pub fn approver_key(subject: &str) -> String {
+    format!("the-approver-key-of-{subject}")
+}
+
 pub fn config(upstream: &str, shelf: &Shelf, more: &str) -> String {
     let keys = KEYS.iter().map(|(key, who)| {
         let digest = holdpoint::store::tickets::digest::sha256_hex(key.as_bytes());
         format!("{{key_sha256: \"{digest}\", {who}}}")
     });
     let keys: Vec<_> = keys.collect();
+    // Ann may approve, though never what she has asked for.
+    let approvers = ["boss", "chief", "ann"].map(|subject| {
+        let digest =
+            holdpoint::store::tickets::digest::sha256_hex(approver_key(subject).as_bytes());
+        format!("{{subject: {subject}, key_sha256: \"{digest}\", roles: [finance]}}")
+    });
     let tools = "tools:
       - {tool: get_order, method: GET, path: \"/orders/{order_id}\"}
       - {tool: refund, method: POST, path: /refund}
@@ -184,7 +195,7 @@ routes:
     prefix: /depot
     upstream: depot
     protocol: http_tools
-    tools: [{{tool: refund, method: POST, path: /refund}}, {{tool: pay_back, method: POST, path: /pay}}]
+    tools: [{{tool: pay_back, method: POST, path: /pay}}]
   - {{name: mcp, prefix: /mcp, upstream: mcp, protocol: mcp}}
   - {{name: model, prefix: /openai, upstream: model, protocol: openai_chat}}
 principal:
@@ -192,11 +203,23 @@ principal:
     header: x-agent-key
     keys: [{}]
 tickets: {{{}}}
+listen: {{approvers: \"127.0.0.1:{}\"}}
+approvers:
+  url: https://approve.example
+  keys: [{}]
 {more}
 ",
         keys.join(", "),
-        shelf.tickets
+        shelf.tickets,
+        free_port(),
+        approvers.join(", ")
     )
+}
+
+/// For a process that does not choose its ports.
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
 }
 
 impl Desk {
@@ -288,7 +311,7 @@ impl Desk {
         verdict: Verdict,
         subject: &str,
     ) -> Result<Ticket, AnswerError> {
-        let person = Person::new("people", subject);
+        let person = Person::new("config", subject);
         let voter = Voter::new(person, vec!["finance".to_owned()], Channel::Api);
         self.answer(ticket, verdict, Decider::Person(voter)).await
     }
@@ -344,6 +367,23 @@ impl Desk {
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
+    }
+
+    /// Until no request is in flight any more, which is soon.
+    pub async fn idle(&self) {
+        let idle = async {
+            while !self
+                .rig
+                .scrape()
+                .await
+                .contains("\nholdpoint_in_flight 0\n")
+            {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), idle)
+            .await
+            .unwrap();
     }
 
     /// Until so many requests have reached the shop.

@@ -1,6 +1,8 @@
 //! Many calls, and calls in disguise.
 
-use holdpoint::store::tickets::{TicketState, Verdict};
+use holdpoint::store::tickets::{
+    Channel, Decider, NewMandate, Person, TicketState, Verdict, Voter,
+};
 use serde_json::{Value, json};
 
 use super::desk::{BOB, Call, Desk, POLICY, Shelf, done, mcp, refund};
@@ -166,4 +168,43 @@ pub async fn row_35_a_batch(shelf: &Shelf) {
     let later = later.with("mcp-protocol-version", "2025-06-18");
     assert_eq!(desk.ask(&later).await.status, 400);
     assert_eq!(desk.reached(), 5);
+}
+
+pub async fn row_34_two_calls_under_one_mandate(shelf: &Shelf) {
+    let policy = POLICY.replace(
+        "summary: \"Refund",
+        "mandate: {amount: /amount, at_most: \"50\", uses: 5, for: 24h}, summary: \"Refund",
+    );
+    let desk = Desk::with(shelf, &policy, "", done).await;
+    let nth = |n: usize, amount: u32| {
+        refund().saying(&format!(r#"{{"order":"A-{n}","amount":{amount}}}"#))
+    };
+    let asked = desk.held(&nth(0, 1)).await;
+    let digest = desk.ticket(&asked).await.digest.to_string();
+    let boss = Voter::new(
+        Person::new("config", "boss"),
+        vec!["finance".to_owned()],
+        Channel::Api,
+    );
+    let mandate = NewMandate {
+        ticket: asked,
+        by: Decider::Person(boss),
+        digest_prefix: Some(digest[..12].to_owned()),
+        uses: None,
+        at_most: None,
+        within: None,
+        comment: None,
+    };
+    desk.store().grant(mandate).await.unwrap();
+    // Each alone is within 50, both are not.
+    let (one, two) = (nth(1, 30), nth(2, 30));
+    let (one, two) = tokio::join!(desk.ask(&one), desk.ask(&two));
+    let mut statuses = [one.status, two.status];
+    statuses.sort_unstable();
+    assert_eq!(statuses, [201, 403], "{one:?} {two:?}");
+    assert_eq!(desk.reached(), 1);
+    // What is left of it is still good, to the last unit.
+    assert_eq!(desk.ask(&nth(3, 20)).await.status, 201);
+    assert_eq!(desk.code(&nth(4, 1)).await.1, "approval_required");
+    assert_eq!(desk.reached(), 2);
 }

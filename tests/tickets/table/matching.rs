@@ -153,20 +153,20 @@ pub async fn row_09_another_caller(shelf: &Shelf) {
 pub async fn row_10_another_upstream_or_tool(shelf: &Shelf) {
     let desk = Desk::open(shelf).await;
     let ticket = desk.approved(&refund()).await;
-    let depot = Call {
-        target: "/depot/refund",
-        ..refund()
-    };
     let renamed = Call {
         target: "/depot/pay",
         ..refund()
     };
-    for other in [depot, renamed] {
-        assert_eq!(
-            desk.code(&other).await,
-            (403, "approval_required".to_owned())
-        );
-    }
+    assert_eq!(
+        desk.code(&renamed).await,
+        (403, "approval_required".to_owned())
+    );
+    // The same tool with the same arguments, at another server.
+    let arguments = serde_json::from_str(&refund().body).unwrap();
+    let elsewhere = desk
+        .ask(&mcp(super::desk::ANN, 1, "refund", arguments))
+        .await;
+    assert_eq!(told(&elsewhere)["error"], "approval_required");
     assert_eq!(desk.state(&ticket).await, TicketState::Approved);
     assert_eq!(desk.reached(), 0);
 }

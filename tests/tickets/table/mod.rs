@@ -44,6 +44,9 @@ macro_rules! every_row {
                 row_26_the_client_leaves_while_held
             }
             today {
+                row_11_the_definition_changed
+                row_13_the_object_changed
+                row_37_keys_were_rotated
                 row_12_the_policy_was_tightened
                 row_14_expired_and_the_clock_steps_back
             }
@@ -70,6 +73,7 @@ macro_rules! every_row {
                 row_38_an_injection_in_a_receipt
             }
             floods {
+                row_34_two_calls_under_one_mandate
                 row_35_a_batch
                 row_36_a_gated_call_in_a_generic_tool
                 row_39_a_prepared_row

@@ -27,6 +27,7 @@ pub async fn row_15_revoked_while_held(shelf: &Shelf) {
     let mut client = desk.begin(&other).await;
     let second = desk.asked(2).await[0].id.clone();
     drop(client);
+    desk.idle().await;
     desk.approve(&second).await;
     desk.say(&second, Verdict::Revoke, "chief").await.unwrap();
     assert_eq!(desk.code(&other).await, (403, "approval_denied".to_owned()));
@@ -103,13 +104,8 @@ pub async fn row_17_one_person_twice(shelf: &Shelf) {
     assert_eq!(desk.ask(&refund()).await.status, 201);
 }
 
-/// The lines of a config with a listener for approvers.
-const LISTENER: &str = "listen: {approvers: \"127.0.0.1:1\"}
-approvers:
-  - {subject: boss, key_env: APPROVER_KEY, roles: [finance]}";
-
 pub async fn row_18_an_agents_credential(shelf: &Shelf) {
-    let desk = Desk::with(shelf, POLICY, LISTENER, done).await;
+    let desk = Desk::open(shelf).await;
     let ticket = desk.held(&refund()).await;
     let digest = desk.ticket(&ticket).await.digest.to_string();
     let address = desk.rig.running().addresses().approvers.unwrap();

@@ -53,7 +53,7 @@ impl Conditions {
             let ready = of(tool).iter().map(|condition| {
                 let vouchers = match &condition.claim {
                     Claim::Argument { allow, .. } if !allow.is_empty() => {
-                        let by = (allow.as_slice(), condition.otherwise);
+                        let by = (allow.as_slice(), condition.otherwise.into());
                         let known = (policy, stores);
                         Some(Vouchers::new(layer, &condition.id, by, known, problems))
                     }
@@ -139,7 +139,7 @@ impl Conditions {
                     });
                 }
                 let plain = |text: &str| vec![text.to_owned()];
-                for unvouched in vouchers.judge(context, values, plain).await? {
+                for unvouched in vouchers.judge((&call.tool, context), values, plain).await? {
                     let at = Some(unvouched.value.at);
                     let why = unvouched.detail;
                     let finding =
@@ -324,6 +324,7 @@ fn entry(
     Ok(Entry {
         account: Account {
             rule: condition.id.clone(),
+            of: None,
             owner,
         },
         amount,

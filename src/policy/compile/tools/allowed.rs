@@ -2,8 +2,8 @@
 
 use super::{Names, all, id, otherwise, selectors};
 use crate::policy::compile::matcher::matcher;
-use crate::policy::{Allowed, ArgumentRule, List, Origin};
-use crate::provenance::{FieldPath, OutputRule};
+use crate::policy::{Allowed, ArgumentRule, Fallback, List, Origin};
+use crate::provenance::{Clean, FieldPath, OutputRule};
 use crate::source::{Field, Fields};
 
 /// One entry: the name of a list, `{lookup: NAME}`, or `{from: ORIGIN}`. `fault` says why a list cannot serve here.
@@ -14,12 +14,34 @@ pub(super) fn allowed(
 ) -> Option<Allowed> {
     if field.is_map() {
         let mut fields = field.map()?;
-        return match fields.exactly_one(&["lookup", "from"])? {
+        if field.peek("from").is_some() && field.peek("lookup").is_none() {
+            let from = fields.required("from")?;
+            let known = fields.optional_or("known", false, Field::bool);
+            let origin = origin(&from, &mut fields)?;
+            return Some(if known? {
+                Allowed::Known(Some(origin))
+            } else {
+                Allowed::From(origin)
+            });
+        }
+        return match fields.exactly_one(&["lookup", "from", "known"])? {
             ("lookup", lookup) => names.lookup(&lookup).map(Allowed::Lookup),
-            (_, from) => origin(&from, &mut fields).map(Allowed::From),
+            (_, known) => alone(&known),
         };
     }
     names.list(field, fault).map(Allowed::List)
+}
+
+/// `{known: true}`.
+fn alone(known: &Field<'_>) -> Option<Allowed> {
+    if !known.bool()? {
+        known.error(
+            "`known: false` allows nothing",
+            "remove the entry: a value that is met for the first time is what `otherwise` is for",
+        );
+        return None;
+    }
+    Some(Allowed::Known(None))
 }
 
 #[derive(Clone, Copy)]
@@ -48,6 +70,15 @@ fn output(fields: &mut Fields<'_>) -> Option<OutputRule> {
     let tools = several(fields, "tools", matcher);
     let paths = several(fields, "fields", field_path);
     let asked = fields.optional_or("asked", false, Field::bool);
+    let via = several(fields, "via", matcher);
+    let sole = fields.optional_or("sole", false, Field::bool);
+    let clean = fields.optional_or("clean", Clean::default(), |field| {
+        field.choice(&[
+            ("object", Clean::Object),
+            ("output", Clean::Output),
+            ("any", Clean::Any),
+        ])
+    });
     let beside = several(fields, "beside", |key| key.text().map(str::to_owned));
     let like_user = fields.optional_or("like_user", false, Field::bool);
     let site = fields.optional_or("site", false, |field| field.choice(&[("asked", true)]));
@@ -68,7 +99,10 @@ fn output(fields: &mut Fields<'_>) -> Option<OutputRule> {
         tools,
         fields: paths,
         asked: asked?,
+        via: via?,
         free_text,
+        sole: sole?,
+        clean: clean?,
         beside: beside?,
         like_user: like_user?,
         site: site?,
@@ -119,7 +153,7 @@ pub(super) fn arguments(field: &Field<'_>, names: &Names<'_>) -> Option<Argument
     let allow = fields
         .required("allow")
         .and_then(|field| all(&field, |entry| allowed(entry, no_list, names)));
-    let otherwise = otherwise(&mut fields);
+    let otherwise = otherwise(&mut fields, Fallback::default());
     Some(ArgumentRule {
         id: id(field),
         at: at?,

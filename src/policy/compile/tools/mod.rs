@@ -18,13 +18,20 @@ pub(super) use secrets::{private, secrets};
 
 use super::matcher::{Order, matcher};
 use crate::names::{ListName, LookupName, RouteName, RuleId};
-use crate::policy::{Effect, ExecutesAt, List, Lookup, Otherwise, Selector, ToolRule, ToolSecrets};
+use crate::policy::{
+    Effect, ExecutesAt, Fallback, List, Lookup, Otherwise, Selector, ToolRule, ToolSecrets,
+};
 use crate::source::{Field, Fields, did_you_mean};
 
 /// What rules may refer to; `None` where it is broken, which is not its user's fault.
+#[derive(Clone, Copy)]
 pub(super) struct Names<'n> {
     pub(super) lists: &'n HashMap<ListName, Option<List>>,
     pub(super) lookups: &'n HashMap<LookupName, Option<Lookup>>,
+    /// Whether somebody can approve.
+    pub(super) approved: bool,
+    /// What `otherwise` is where a rule for recipients or URLs does not say it.
+    pub(super) usual: Fallback,
 }
 
 impl Names<'_> {
@@ -116,6 +123,11 @@ fn tool_rule(field: &Field<'_>, names: &Names<'_>, order: &mut Order) -> Option<
         None => Some(Effect::default()),
     };
     let harmless = fields.optional_or("prepare", false, |f| f.choice(&[("harmless", true)]));
+    let usual = match effect {
+        Some(Effect::Write) if names.approved => Fallback::USUAL,
+        _ => Fallback::default(),
+    };
+    let names = &Names { usual, ..*names };
     let executes_at = match fields.optional("executes_at") {
         Some(field) => executes_at(&field).map(Some),
         None => Some(None),
@@ -218,11 +230,46 @@ fn executes_at(field: &Field<'_>) -> Option<ExecutesAt> {
     None
 }
 
-fn otherwise(fields: &mut Fields<'_>) -> Option<Otherwise> {
+const OTHERWISE: [(&str, Otherwise); 2] = [("deny", Otherwise::Deny), ("hold", Otherwise::Hold)];
+
+/// `otherwise` of what is no value of a call: one word.
+fn one_otherwise(fields: &mut Fields<'_>) -> Option<Otherwise> {
     match fields.optional("otherwise") {
-        Some(field) => field.choice(&[("deny", Otherwise::Deny), ("hold", Otherwise::Hold)]),
+        Some(field) => field.choice(&OTHERWISE),
         None => Some(Otherwise::default()),
     }
+}
+
+/// `otherwise`: one word, or one for each class of values.
+fn otherwise(fields: &mut Fields<'_>, usual: Fallback) -> Option<Fallback> {
+    let Some(field) = fields.optional("otherwise") else {
+        return Some(usual);
+    };
+    if !field.is_map() {
+        return field.choice(&OTHERWISE).map(Fallback::from);
+    }
+    let mut fields = field.map()?;
+    let mut word = |key| match fields.optional(key) {
+        Some(field) => field.choice(&OTHERWISE).map(Some),
+        None => Some(None),
+    };
+    let (said, tainted) = (word("said"), word("tainted"));
+    let (unseen, known) = (word("unseen"), word("known"));
+    let (said, tainted, unseen, known) = (said?, tainted?, unseen?, known?);
+    if [said, tainted, unseen, known].iter().all(Option::is_none) {
+        field.error(
+            "this says nothing",
+            "write `deny`, `hold`, or `{tainted: hold, unseen: deny}`",
+        );
+        return None;
+    }
+    let (tainted, unseen) = (tainted.unwrap_or_default(), unseen.unwrap_or_default());
+    Some(Fallback {
+        said: said.unwrap_or(tainted.or_milder(unseen)),
+        tainted,
+        unseen,
+        known,
+    })
 }
 
 fn selector(field: &Field<'_>) -> Option<Selector> {

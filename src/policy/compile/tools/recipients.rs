@@ -6,7 +6,7 @@ use super::allowed::allowed;
 use super::{Names, all, id, otherwise, selector, selectors};
 use crate::layers::recipients::lacks;
 use crate::policy::{
-    List, Otherwise, Permit, Plus, RecipientKind, RecipientRule, Region, Selector, Undeclared,
+    List, Permit, Plus, RecipientKind, RecipientRule, Region, Selector, Undeclared,
 };
 use crate::source::{Field, Fields, did_you_mean};
 
@@ -21,7 +21,7 @@ pub(super) fn recipients(field: &Field<'_>, names: &Names<'_>) -> Option<Recipie
             allowed(entry, fault, names)
         })
     });
-    let otherwise = otherwise(&mut fields);
+    let otherwise = otherwise(&mut fields, names.usual);
     let plus = plus(&mut fields, kind);
     let region = region(&mut fields, kind);
     let headers = headers(&mut fields, kind);
@@ -150,7 +150,7 @@ fn permits(fields: &mut Fields<'_>, kind: Option<RecipientKind>) -> Option<BTree
 /// A rule that no call can pass is better said with `deny: true`.
 fn nobody(field: &Field<'_>, rule: &RecipientRule) {
     let open = !rule.allow.is_empty() || !rule.permits.is_empty();
-    if !open && rule.otherwise == Otherwise::Deny {
+    if !open && !rule.otherwise.can_hold() {
         field.warn(
             "no call can pass this rule: it allows nobody, and a call without recipient is refused too",
             "name a list in `allow`, write `none: allow` or `otherwise: hold`, or deny the tool",

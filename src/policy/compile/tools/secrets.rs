@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::allowed::field_path;
-use super::{all, id, otherwise, selector};
+use super::{all, id, one_otherwise, selector};
 use crate::layers::egress::Class;
 use crate::policy::compile::matcher::matcher;
 use crate::policy::{PrivateRule, SecretsRule, ToolSecrets};
@@ -28,7 +28,7 @@ pub(in crate::policy::compile) fn secrets(field: &Field<'_>) -> Option<Option<Se
             .collect();
         Some(read)
     });
-    let otherwise = otherwise(&mut fields);
+    let otherwise = one_otherwise(&mut fields);
     let reads = fields.optional_or("reads", false, |field| {
         field.choice(&[("check", true), ("skip", false)])
     });
@@ -66,7 +66,7 @@ pub(in crate::policy::compile) fn private(field: &Field<'_>) -> Option<Vec<Priva
             let read: Vec<_> = field.one_or_more()?.iter().map(matcher).collect();
             read.into_iter().collect()
         });
-        let otherwise = otherwise(&mut fields);
+        let otherwise = one_otherwise(&mut fields);
         Some(PrivateRule {
             id: id(entry),
             tool: tool?,

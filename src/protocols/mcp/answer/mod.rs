@@ -59,8 +59,8 @@ pub(super) struct Expected {
 pub(super) struct Reader {
     expected: Expected,
     held: Option<Held>,
-    /// The answer to the request has come.
-    answered: bool,
+    /// The answer to the request has come: whether it is a result that is no error.
+    answered: Option<bool>,
     /// An event had an id: the client may come back for what follows.
     resumable: bool,
     /// The conversation that this stream has opened, and that ends with it.
@@ -127,7 +127,7 @@ impl Reader {
         Self {
             expected,
             held: None,
-            answered: false,
+            answered: None,
             resumable: false,
             opened: None,
             begun: false,
@@ -148,7 +148,7 @@ impl Reader {
             .and_then(|key| self.expected.conversations.answered(key, &id));
         match &self.expected.asked {
             Some((asked, question)) if *asked == id => {
-                self.answered = true;
+                self.answered = Some(is_done(node));
                 Some(question.clone())
             }
             _ => noted,
@@ -281,6 +281,17 @@ impl Drop for Reader {
     }
 }
 
+/// Whether the response is a result that does not call itself an error.
+fn is_done(response: &Node) -> bool {
+    let result = response.get("result");
+    let error = |result: &Node| {
+        result
+            .get("isError")
+            .map(|error| error.kind == Kind::Bool(true))
+    };
+    result.is_some_and(|result| error(result) != Some(true))
+}
+
 /// The body itself, or the event around it.
 fn written(event: Option<Event>, body: Bytes) -> Result<Bytes, Malformed> {
     let Some(mut event) = event else {
@@ -292,6 +303,10 @@ fn written(event: Option<Event>, body: Bytes) -> Result<Bytes, Malformed> {
 }
 
 impl ResponseReader for Reader {
+    fn is_done(&self) -> bool {
+        self.answered == Some(true)
+    }
+
     fn framing(&self) -> Framing {
         match self.expected.body {
             Body::Events => Framing::Events,
@@ -349,7 +364,7 @@ impl ResponseReader for Reader {
 
     fn finish(&mut self) -> Result<Step, Malformed> {
         let stream = self.expected.body == Body::Events;
-        let missing = stream && self.expected.asked.is_some() && !self.answered;
+        let missing = stream && self.expected.asked.is_some() && self.answered.is_none();
         if self.held.is_some() || (missing && !self.resumable && !self.expected.endless) {
             return Err(invalid_response(
                 "the server's stream ended before its answer",
@@ -372,7 +387,7 @@ impl ResponseReader for Reader {
 
     fn is_answered(&self) -> Option<bool> {
         let asks = self.expected.body == Body::Events && self.expected.asked.is_some();
-        asks.then_some(self.answered)
+        asks.then_some(self.answered.is_some())
     }
 
     fn is_endless(&self) -> bool {

@@ -1,5 +1,6 @@
 //! Prometheus metrics. Names, labels and units are a promise: see `docs/reference/metrics.md`.
 
+mod labels;
 mod tickets;
 
 use std::sync::Arc;
@@ -12,6 +13,8 @@ use prometheus::{
     Registry, TextEncoder, core::Collector,
 };
 
+pub use self::labels::{ConnectionLimit, NO_ROUTE, UpstreamFault};
+use self::labels::{MODES, STATUSES, UNDECIDED, VERDICTS};
 use crate::guard::{Decision, Observer};
 use crate::item::{Exchange, Item};
 use crate::names::{RouteName, UpstreamName};
@@ -19,87 +22,6 @@ use crate::policy::PolicyHash;
 use crate::provenance::Forgotten;
 pub use crate::unscanned::Unscanned;
 use crate::verdict::{LayerId, Mode, Reason, Verdict};
-
-/// What went wrong with an upstream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum UpstreamFault {
-    /// No connection or no TLS: nothing was sent.
-    Connect,
-    /// No answer in time.
-    FirstByte,
-    /// The connection broke before the answer's head.
-    Broken,
-    /// The body stood still for too long.
-    Idle,
-    /// The body ended early.
-    Cut,
-    /// The body is larger than the limit.
-    TooLarge,
-    /// The body's encoding is unknown or broken.
-    Encoding,
-    /// The message is not valid in the route's protocol.
-    Unreadable,
-}
-
-impl UpstreamFault {
-    /// Every kind.
-    pub const ALL: [Self; 8] = [
-        Self::Connect,
-        Self::FirstByte,
-        Self::Broken,
-        Self::Idle,
-        Self::Cut,
-        Self::TooLarge,
-        Self::Encoding,
-        Self::Unreadable,
-    ];
-
-    /// The label.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Connect => "connect",
-            Self::FirstByte => "first_byte",
-            Self::Broken => "broken",
-            Self::Idle => "idle",
-            Self::Cut => "cut",
-            Self::TooLarge => "too_large",
-            Self::Encoding => "encoding",
-            Self::Unreadable => "unreadable",
-        }
-    }
-}
-
-/// Which limit a connection is above.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ConnectionLimit {
-    /// `limits.connections`.
-    All,
-    /// `limits.connections_per_address`.
-    Address,
-}
-
-impl ConnectionLimit {
-    /// Every limit.
-    pub const ALL: [Self; 2] = [Self::All, Self::Address];
-
-    /// The label.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::All => "connections",
-            Self::Address => "connections_per_address",
-        }
-    }
-}
-
-/// Values of the label `verdict`: as [`Verdict::label`] gives them, and a failed layer's denial apart from the others.
-const VERDICTS: [&str; 5] = ["allow", "rewrite", "hold", "deny", UNDECIDED];
-const UNDECIDED: &str = "undecided";
-/// Modes in which a layer judges.
-const MODES: [Mode; 2] = [Mode::Shadow, Mode::Enforce];
-/// Values of the label `status`: classes, and `gone` for a client that left before the answer's head.
-const STATUSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "gone"];
-/// The label `route` of a request that matched none.
-pub const NO_ROUTE: &str = "-";
 
 const REQUEST_SECONDS: [f64; 17] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
@@ -127,6 +49,7 @@ pub struct Metrics {
     refusals: IntCounterVec,
     holds: IntCounterVec,
     forgotten: IntCounterVec,
+    undeclared: IntCounterVec,
     in_flight: IntGauge,
     clients: Clients,
     approvers: Approvers,
@@ -321,6 +244,7 @@ impl Metrics {
                 &["route"],
             ),
             forgotten: forgotten(&registry),
+            undeclared: undeclared(&registry),
             in_flight: registered(
                 &registry,
                 IntGauge::new(
@@ -354,6 +278,7 @@ impl Metrics {
         self.durations.with_label_values(&[route.as_str()]);
         self.scanned.with_label_values(&[route.as_str()]);
         self.unreadable.with_label_values(&[route.as_str()]);
+        self.undeclared.with_label_values(&[route.as_str()]);
         for reason in Unscanned::ALL {
             self.unscanned
                 .with_label_values(&[route.as_str(), reason.as_str()]);
@@ -442,7 +367,11 @@ impl Metrics {
 
     /// What was forgotten of who said what.
     pub fn forgotten(&self, forgotten: Forgotten) {
-        for (what, number) in [("session", forgotten.sessions), ("text", forgotten.texts)] {
+        for (what, number) in [
+            ("session", forgotten.sessions),
+            ("returned", forgotten.returned),
+            ("text", forgotten.texts),
+        ] {
             let counter = self.forgotten.with_label_values(&[what]);
             counter.inc_by(count(number));
         }
@@ -536,6 +465,10 @@ impl Observer for Metrics {
                 .and_then(|index| self.verdicts.get(index));
             let Some(counter) = counter else { continue };
             counter.inc();
+            if opinion.undeclared {
+                let route = exchange.route.as_str();
+                self.undeclared.with_label_values(&[route]).inc();
+            }
             if let Some(histogram) = self.layers.get(layer_index(opinion.layer)) {
                 histogram.observe(opinion.elapsed.as_secs_f64());
             }
@@ -551,10 +484,19 @@ fn forgotten(registry: &Registry) -> IntCounterVec {
         registry,
         IntCounterVec::new(Opts::new(name, help), &["what"]),
     );
-    for what in ["session", "text"] {
+    for what in ["session", "returned", "text"] {
         counters.with_label_values(&[what]);
     }
     counters
+}
+
+fn undeclared(registry: &Registry) -> IntCounterVec {
+    let name = "holdpoint_undeclared_recipients_total";
+    let help = "Calls with a text that looks like a recipient and that no rule is for.";
+    registered(
+        registry,
+        IntCounterVec::new(Opts::new(name, help), &["route"]),
+    )
 }
 
 fn count(number: usize) -> u64 {
