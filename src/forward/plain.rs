@@ -97,10 +97,8 @@ pub(super) async fn pass(
         spending.zip(Some(amount)),
     )
     .await?;
-    let sending = Sending { shared };
-    let (head, body) = sending
-        .send(stream, Cleared::seal(outgoing, &decision))
-        .await?;
+    let outgoing = Cleared::seal(outgoing, &decision);
+    let (head, body) = Sending { shared }.send(stream, outgoing).await?;
     allowed(shared, &asking, &target, &head).await?;
     let (status, headers) = (head.status, head::returning(&head.headers));
     let mut response = Response::new(body);

@@ -314,7 +314,8 @@ mod tests {
         let share = |text: &[u8]| told(text) * 100 / text.len() as u64;
         assert!((45..65).contains(&share(prose.as_bytes())));
         let random: Vec<u8> = (0..4096_u32)
-            .map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8)
+            .flat_map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes())
+            .take(4096)
             .collect();
         assert!(share(&random) > 95);
         assert!(share(&[b'a'; 4096]) < 3);
