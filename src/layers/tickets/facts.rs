@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::item::ToolCall;
-use crate::layers::Context;
 use crate::layers::lookup::{Binds, ReadyLookup};
 use crate::layers::ownership::resources::{Naming, resources};
 use crate::layers::reading::{Reading, Row};
 use crate::layers::support::{ByRule, applying};
+use crate::layers::{Context, Reached};
 use crate::policy::{OwnershipRule, Policy, Selector, StateRule, ToolRule};
 use crate::provenance::{Evidence, Trace, ValueKind};
 use crate::source::Problems;
@@ -54,6 +54,7 @@ pub(super) struct Facts {
     owners: ByRule<Owners>,
     states: ByRule<States>,
     definitions: Arc<Definitions>,
+    reached: Reached,
 }
 
 impl Facts {
@@ -62,7 +63,7 @@ impl Facts {
     ///
     /// # Errors
     /// Look-ups of states that cannot run.
-    pub(super) fn new(policy: &Policy, stores: &Stores) -> Result<Self, Problems> {
+    pub(super) fn new(policy: &Arc<Policy>, stores: &Stores) -> Result<Self, Problems> {
         let mut problems = Vec::new();
         let (mut owners, mut states) = (ByRule::new(), ByRule::new());
         for tool in &policy.tools {
@@ -101,6 +102,7 @@ impl Facts {
             owners,
             states,
             definitions: Arc::clone(&stores.definitions),
+            reached: Reached::new(policy, stores),
         })
     }
 
@@ -118,6 +120,8 @@ impl Facts {
         let definition = self.definitions.of(&exchange.route, principal, &call.tool);
         let mut found = self.owned(call, context).await?;
         found.extend(self.standing(call, context).await?);
+        let first_time = self.reached.first_time(call, context).await;
+        let first_time = first_time.map_err(|undecided| Unbound::Unread(undecided.cause))?;
         let evidence = exchange.evidence.as_deref();
         let length = evidence.map_or(0, Evidence::bytes);
         let origins = evidence.map_or_else(Vec::new, |evidence| {
@@ -126,7 +130,7 @@ impl Facts {
         Ok(Bound {
             definition: definition.map(|hash| hash.to_string()),
             resources: found,
-            first_time: Vec::new(),
+            first_time,
             origins,
             key: context.rule.map(|rule| key(rule, call)).unwrap_or_default(),
         })
