@@ -29,6 +29,7 @@ fn call(args: &str) -> (Exchange, ToolCall) {
         args: arguments(args),
         call_id: None,
         again: false,
+        hint: None,
     };
     (exchange(Item::ToolCall(call.clone()), "ann"), call)
 }
