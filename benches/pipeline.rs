@@ -62,8 +62,8 @@ fn stores(folder: &Path) -> Result<Stores> {
     let commerce = sql::sqlite::open(&database)?;
     stores.sql.insert("commerce".into(), commerce);
     let clock = Arc::clone(&stores.clock);
-    let window = Duration::from_hours(24);
-    stores.tickets = Some(tickets::sqlite::open(Path::new(":memory:"), clock, window)?);
+    let limits = tickets::TicketLimits::default();
+    stores.tickets = Some(tickets::sqlite::open(Path::new(":memory:"), clock, limits)?);
     Ok(stores)
 }
 

@@ -28,6 +28,8 @@ pub enum Owner {
 pub struct Account {
     /// The limit.
     pub rule: RuleId,
+    /// Which of the limit's accounts, where it keeps several of one owner: the host of a budget.
+    pub of: Option<Arc<str>>,
     /// Whose.
     pub owner: Owner,
 }
@@ -301,6 +303,7 @@ mod tests {
         Entry {
             account: Account {
                 rule: RuleId::from("tools[0].when[0]"),
+                of: None,
                 owner: Owner::Session(SessionKey::from(whose)),
             },
             amount: Decimal::from(amount),

@@ -32,6 +32,7 @@ pub mod serve;
 pub mod settings;
 pub mod source;
 pub mod store;
+pub mod unicode;
 pub mod unscanned;
 pub mod verdict;
 pub mod wire;

@@ -205,18 +205,53 @@ pub fn connect(policy: &Value, input: &Value) -> Decided {
     Ok(dialled.and_then(|()| said(egress::opening(&rule, &tunnel, &first_bytes(input)))))
 }
 
-/// The tunnel that an intercepted request came in, where it came in one.
-fn around(input: &Value) -> Option<Result<Tunnel, Denied>> {
-    let of = |key| input.get(key).and_then(Value::as_str);
-    let (text, port) = of("connect")
-        .or_else(|| of("tunnel"))
-        .map(|text| (text, None))
-        .or_else(|| of("sni").map(|text| (text, Some(443))))?;
-    let read = egress::read_authority("", text).map(|target| Tunnel {
-        host: target.host,
-        port: target.port.or(port).unwrap_or(443),
+/// Words by which a vector names the tunnel around an intercepted request.
+const AROUND: [&str; 6] = ["connect", "tunnel", "sni", "servername", "inside", "tls"];
+
+/// The tunnel that an intercepted request came in, and what its TLS asked for, where it came in one.
+fn around(input: &Value) -> Option<Result<(Tunnel, Option<String>), Denied>> {
+    let mut named = Vec::new();
+    names(input, false, &mut named);
+    let sni = named
+        .iter()
+        .find(|(key, _)| key.ends_with("sni") || key == "servername");
+    let sni = sni.map(|(_, text)| (*text).to_owned());
+    let place = named
+        .iter()
+        .find(|(key, _)| !key.ends_with("sni") && key != "servername")
+        .map(|(_, text)| (*text, None))
+        .or_else(|| Some((sni.as_deref()?, Some(443))))?;
+    let (text, port) = place;
+    // `CONNECT host:port HTTP/1.1`, or the place alone.
+    let text = text.strip_prefix("CONNECT ").unwrap_or(text);
+    let text = text.split(' ').next().unwrap_or_default();
+    let read = egress::read_authority("", text).map(|target| {
+        let tunnel = Tunnel {
+            host: target.host,
+            port: target.port.or(port).unwrap_or(443),
+        };
+        (tunnel, sni.clone())
     });
     Some(read)
+}
+
+/// Texts under keys that name a tunnel, or below one.
+fn names<'v>(of: &'v Value, below: bool, named: &mut Vec<(String, &'v str)>) {
+    for (key, value) in of.as_object().into_iter().flatten() {
+        let key = key.to_ascii_lowercase().replace(['_', '-'], "");
+        if matches!(
+            key.as_str(),
+            "line" | "headers" | "dns" | "body" | "note" | "firstbytes"
+        ) {
+            continue;
+        }
+        let about = below || AROUND.iter().any(|word| key.contains(word));
+        match value {
+            Value::String(text) if about => named.push((key, text)),
+            Value::Object(_) => names(value, about, named),
+            _ => {}
+        }
+    }
 }
 
 pub fn http_forward(policy: &Value, input: &Value) -> Decided {
@@ -225,8 +260,7 @@ pub fn http_forward(policy: &Value, input: &Value) -> Decided {
     let judged = head.and_then(|head| match around(input) {
         None => egress::http_forward(&rule, &head),
         Some(tunnel) => {
-            let tunnel = tunnel?;
-            let sni = input.get("sni").and_then(Value::as_str).map(str::to_owned);
+            let (tunnel, sni) = tunnel?;
             if sni.is_some() {
                 egress::opening(&rule, &tunnel, &Opening::Hello { sni })?;
             }
@@ -306,10 +340,16 @@ pub fn redirect(policy: &Value, input: &Value) -> Decided {
     Ok(Ok(()))
 }
 
-fn text_of(input: &Value) -> Option<&str> {
-    input
-        .as_str()
-        .or_else(|| input.get("text").and_then(Value::as_str))
+/// The text itself, or every text of a map of them.
+fn text_of(input: &Value) -> Option<String> {
+    match input {
+        Value::String(text) => Some(text.clone()),
+        Value::Object(members) => {
+            let texts: Vec<_> = members.values().filter_map(Value::as_str).collect();
+            (!texts.is_empty()).then(|| texts.join("\n\n"))
+        }
+        _ => None,
+    }
 }
 
 pub fn rendered(policy: &Value, input: &Value) -> Decided {
@@ -318,5 +358,5 @@ pub fn rendered(policy: &Value, input: &Value) -> Decided {
         links: rule(policy, "link_hosts")?,
     };
     let text = text_of(input).ok_or("the input is not a text")?;
-    Ok(said(rendered.judge_text(text)))
+    Ok(said(rendered.judge_text(&text)))
 }

@@ -95,7 +95,10 @@ pub fn switch(of: &Value, key: &str, missing: bool) -> Result<bool, String> {
 /// `$.links[*].url`, or `links[*].url`, as a selector.
 pub fn selector(path: &str) -> Result<Selector, String> {
     let inner = path.strip_prefix('$').unwrap_or(path);
-    let dotted = inner.replace('[', ".").replace(']', "");
+    let dotted = inner
+        .replace("..", ".**.")
+        .replace('[', ".")
+        .replace(']', "");
     let steps: Vec<_> = dotted.split('.').filter(|step| !step.is_empty()).collect();
     let mut pointer = String::new();
     for step in steps {

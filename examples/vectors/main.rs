@@ -5,8 +5,8 @@
 //! ```
 //!
 //! FILE is JSON: `policies` by name, and `vectors`, each with `id`, `kind`, `policy` and `input`. Prints one line for each,
-//! `{"id": .., "verdict": "allow" | "deny", "reason": ".."}`, where the reason of a denial is the matcher's fine code. Exit code
-//! 2 where the file, or a vector in it, cannot be understood.
+//! `{"id": .., "verdict": "allow" | "deny", "reason": ".."}`, where the reason of a denial is the matcher's fine code. A vector that
+//! cannot be understood is denied and told on standard error, and the exit code is 2; so it is for such a file.
 
 mod destinations;
 mod file;
@@ -35,20 +35,17 @@ fn main() -> ExitCode {
     let mut out = std::io::stdout().lock();
     let mut whole = true;
     for vector in &file.vectors {
-        match file.decide(vector) {
-            Ok(said) => {
-                let line = serde_json::json!({
-                    "id": vector.id,
-                    "verdict": if said.is_ok() { "allow" } else { "deny" },
-                    "reason": said.err().unwrap_or("ok"),
-                });
-                whole &= writeln!(out, "{line}").is_ok();
-            }
-            Err(error) => {
-                let _ = writeln!(err, "{}: vector {}: {error}", path.display(), vector.id);
-                whole = false;
-            }
-        }
+        let said = file.decide(vector).unwrap_or_else(|error| {
+            let _ = writeln!(err, "{}: vector {}: {error}", path.display(), vector.id);
+            whole = false;
+            Err("malformed_request")
+        });
+        let line = serde_json::json!({
+            "id": vector.id,
+            "verdict": if said.is_ok() { "allow" } else { "deny" },
+            "reason": said.err().unwrap_or("ok"),
+        });
+        whole &= writeln!(out, "{line}").is_ok();
     }
     if whole {
         ExitCode::SUCCESS

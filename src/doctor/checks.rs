@@ -142,15 +142,18 @@ pub(super) fn listeners(settings: &Settings, checks: &mut Vec<Check>) {
         }
     }
     if let Some(at) = listen.forward.filter(|at| open(*at)) {
-        if matches!(settings.principals, Principals::Fixed(_)) {
+        let tls = listen.forward_tls.as_ref();
+        let known = tls.is_some_and(|tls| tls.client_ca.is_some());
+        if matches!(settings.principals, Principals::Fixed(_)) && !known {
             warn(
                 format!("whoever reaches {at} may use the forward proxy"),
                 "let only your agents reach it, or use `principal.api_keys`",
             );
-        } else {
+        }
+        if tls.is_none() {
             warn(
-                format!("agents send their keys to the forward proxy at {at} without TLS"),
-                "bind it to a loopback address or a private network",
+                format!("agents reach the forward proxy at {at} from other machines, without TLS"),
+                "set `listen.forward_tls`, or bind it to a loopback address or a private network",
             );
         }
     }
@@ -176,6 +179,20 @@ pub(super) fn listeners(settings: &Settings, checks: &mut Vec<Check>) {
     if loopback {
         let message = "every listener is on a loopback address";
         checks.push(check(Level::Ok, "listeners", message, ""));
+    }
+}
+
+/// A forward proxy that lets plain requests pass and looks for nothing in them.
+pub(super) fn bodies(settings: &Settings, policy: &Policy, checks: &mut Vec<Check>) {
+    let plain = policy
+        .forward
+        .as_ref()
+        .is_some_and(|forward| forward.reach.schemes.iter().any(|scheme| scheme == "http"));
+    let looks = policy.secrets.is_some() || !policy.private.is_empty();
+    if settings.listen.forward.is_some() && plain && !looks {
+        let message = "plain requests through the forward proxy may carry any secret: the policy says `secrets: off`";
+        let help = "remove `secrets: off`, or let only `https` pass in `forward.schemes`";
+        checks.push(check(Level::Warning, "listeners", message, help));
     }
 }
 

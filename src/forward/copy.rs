@@ -1,9 +1,10 @@
 //! Bytes of a tunnel, both ways: one buffer each, so that a slow reader holds up its writer and nobody else.
 
-use std::io;
+use std::future::ready;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -27,18 +28,24 @@ pub(super) enum End {
     Whole,
     /// One side broke off.
     Broken,
+    /// Bytes of the agent were not let out.
+    Stopped,
     /// No byte moved for too long.
     Idle,
 }
 
 /// Copies until both sides have ended, one has broken off, or no byte has moved for too long. An end of one side is passed on,
-/// and the other may go on. `count` is told of each piece that has been passed on.
-pub(super) async fn both<A, P>(
+/// and the other may go on. `may_leave` is asked about each piece of the agent's before it is passed on, and ends the tunnel where
+/// it says no; `count` is told of each piece that has been passed on, either way.
+pub(super) async fn both<'a, A, P>(
     agent: A,
     peer: P,
     patience: Patience,
     stop: &CancellationToken,
-    count: &(impl Fn(usize) + Sync),
+    (may_leave, count): (
+        &(impl Fn(usize) -> BoxFuture<'a, bool> + Sync),
+        &(impl Fn(usize) + Sync),
+    ),
 ) -> End
 where
     A: AsyncRead + AsyncWrite,
@@ -47,32 +54,41 @@ where
     let (agent_reads, agent_writes) = tokio::io::split(agent);
     let (peer_reads, peer_writes) = tokio::io::split(peer);
     let moved = Moved::new();
-    let up = one(agent_reads, peer_writes, &moved, count);
-    let down = one(peer_reads, agent_writes, &moved, count);
+    let up = one((agent_reads, peer_writes), &moved, may_leave, count);
+    let down = one(
+        (peer_reads, agent_writes),
+        &moved,
+        &|_| Box::pin(ready(true)),
+        count,
+    );
     tokio::select! {
         ended = async { tokio::try_join!(up, down) } => match ended {
             Ok(_) => End::Whole,
-            Err(_) => End::Broken,
+            Err(end) => end,
         },
         () = moved.stood_still(patience, stop) => End::Idle,
     }
 }
 
-async fn one(
-    mut from: impl AsyncRead + Unpin,
-    mut to: impl AsyncWrite + Unpin,
+async fn one<'a>(
+    (mut from, mut to): (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
     moved: &Moved,
+    may_pass: &impl Fn(usize) -> BoxFuture<'a, bool>,
     count: &impl Fn(usize),
-) -> io::Result<()> {
+) -> Result<(), End> {
+    let broken = |_| End::Broken;
     let mut buffer = vec![0; BUFFER];
     loop {
-        let length = from.read(&mut buffer).await?;
+        let length = from.read(&mut buffer).await.map_err(broken)?;
         moved.now();
         if length == 0 {
-            return to.shutdown().await;
+            return to.shutdown().await.map_err(broken);
         }
-        to.write_all(buffer.get(..length).unwrap_or_default())
-            .await?;
+        if !may_pass(length).await {
+            return Err(End::Stopped);
+        }
+        let piece = buffer.get(..length).unwrap_or_default();
+        to.write_all(piece).await.map_err(broken)?;
         count(length);
         moved.now();
     }
@@ -136,9 +152,16 @@ mod tests {
         let told = std::sync::Arc::clone(&counted);
         let running = tokio::spawn(async move {
             let stop = CancellationToken::new();
-            both(inner, outer, patience(LONG, LONG), &stop, &|bytes| {
+            let count = |bytes| {
                 told.fetch_add(bytes, Ordering::Relaxed);
-            })
+            };
+            both(
+                inner,
+                outer,
+                patience(LONG, LONG),
+                &stop,
+                (&|_| Box::pin(ready(true)), &count),
+            )
             .await
         });
         agent.write_all(b"ask").await.unwrap();
@@ -173,7 +196,14 @@ mod tests {
             if stopped {
                 stop.cancel();
             }
-            let end = both(inner, outer, patience, &stop, &|_| {}).await;
+            let end = both(
+                inner,
+                outer,
+                patience,
+                &stop,
+                (&|_| Box::pin(ready(true)), &|_| {}),
+            )
+            .await;
             assert_eq!(end, End::Idle);
         }
     }
@@ -186,7 +216,28 @@ mod tests {
         drop(peer);
         let mut agent = agent;
         agent.write_all(b"ask").await.unwrap();
-        let end = both(inner, outer, patience(LONG, LONG), &stop, &|_| {}).await;
+        let end = both(
+            inner,
+            outer,
+            patience(LONG, LONG),
+            &stop,
+            (&|_| Box::pin(ready(true)), &|_| {}),
+        )
+        .await;
         assert_eq!(end, End::Broken);
+    }
+
+    #[tokio::test]
+    async fn what_may_not_leave_ends_it_before_it_is_passed_on() {
+        let (mut agent, inner) = duplex(64);
+        let (mut peer, outer) = duplex(64);
+        agent.write_all(b"secret").await.unwrap();
+        let stop = CancellationToken::new();
+        let never = |_| -> BoxFuture<'_, bool> { Box::pin(ready(false)) };
+        let end = both(inner, outer, patience(LONG, LONG), &stop, (&never, &|_| {})).await;
+        assert_eq!(end, End::Stopped);
+        let mut got = Vec::new();
+        peer.read_to_end(&mut got).await.unwrap();
+        assert!(got.is_empty());
     }
 }

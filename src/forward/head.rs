@@ -29,6 +29,7 @@ pub(super) fn target(parts: &Parts) -> Result<EgressTarget, &'static ErrorCode> 
         authority: authority.as_str().into(),
         url: (!connect).then(|| parts.uri.to_string().into()),
         method: parts.method.as_str().into(),
+        body: None,
     })
 }
 

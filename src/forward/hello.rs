@@ -79,30 +79,15 @@ impl Hello {
 }
 
 #[cfg(test)]
+#[path = "../../tests/support/hello.rs"]
+mod sample;
+
+#[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use proptest::prelude::*;
-    use rustls::crypto::aws_lc_rs::default_provider;
-    use rustls::pki_types::ServerName;
-    use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
+    use super::sample::hello;
     use super::*;
-
-    /// What a real client sends first.
-    fn hello(name: &str, sni: bool) -> Vec<u8> {
-        let mut config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(RootCertStore::empty())
-            .with_no_client_auth();
-        config.enable_sni = sni;
-        let name = ServerName::try_from(name.to_owned()).unwrap();
-        let mut client = ClientConnection::new(Arc::new(config), name).unwrap();
-        let mut bytes = Vec::new();
-        client.write_tls(&mut bytes).unwrap();
-        bytes
-    }
 
     /// The same message in records of `size` bytes.
     fn in_records(hello: &[u8], size: usize) -> Vec<u8> {

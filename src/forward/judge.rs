@@ -6,15 +6,18 @@ use http::HeaderMap;
 
 use crate::guard::{Decision, Guard};
 use crate::item::{EgressTarget, Exchange, Item, Leg, Located, Place, RouteKind};
-use crate::layers::egress::{Denied, Rule};
+use crate::layers::egress::{Denied, Host, Rule, Spending};
+use crate::ledger::Uncharged;
 use crate::metrics::{Metrics, Unscanned};
 use crate::names::{RouteName, RuleId, UpstreamName};
+use crate::policy::Budget;
 use crate::principal::Session;
 use crate::protocols::Refusal;
+use crate::provenance::Evidence;
 use crate::proxy::redirect;
 use crate::proxy::refuse::{self, Refused};
 use crate::settings::FORWARD;
-use crate::verdict::{Finding, LayerId, Mode, Reason, Verdict};
+use crate::verdict::{Finding, LayerId, Mode, Reason, Undecided, Verdict};
 
 /// What one request has from its beginning to its end: one policy and one principal.
 pub(super) struct Asking {
@@ -24,6 +27,10 @@ pub(super) struct Asking {
     pub(super) id: RuleId,
     pub(super) metrics: Arc<Metrics>,
     pub(super) session: Arc<Session>,
+    /// How much a session may send to one host.
+    pub(super) budget: Option<Budget>,
+    /// What is known of the session; `None` where no rule asks, or nothing ties this request to it.
+    pub(super) evidence: Option<Arc<Evidence>>,
     /// [`FORWARD`].
     pub(super) route: RouteName,
 }
@@ -36,7 +43,7 @@ impl Asking {
             kind: RouteKind::Forward,
             upstream: UpstreamName::from(FORWARD),
             session: Arc::clone(&self.session),
-            evidence: None,
+            evidence: self.evidence.clone(),
             headers: None,
             items: vec![Located {
                 place: Place::default(),
@@ -57,7 +64,9 @@ impl Asking {
         target: EgressTarget,
         headers: Option<Arc<HeaderMap>>,
     ) -> Result<Decision, Refused> {
-        let bytes = target.url.as_ref().unwrap_or(&target.authority).len();
+        let head = target.url.as_ref().unwrap_or(&target.authority);
+        let body = target.body.as_ref();
+        let bytes = body.map_or(head.len(), |body| body.bytes.len());
         let exchange = Exchange {
             headers,
             ..self.exchange(leg, target)
@@ -90,12 +99,42 @@ impl Asking {
         denied: Denied,
         reason: Reason,
     ) -> Refused {
+        let detail = format!("{}: {}", denied.code.as_str(), denied.why);
+        self.refused(target, reason, detail).await
+    }
+
+    /// What the session sends to a host; `None` where the policy has no budget, or the layer only watches.
+    pub(super) fn spending(&self, host: &Host) -> Option<Spending> {
+        let budget = self.budget.as_ref().filter(|_| self.enforces())?;
+        Some(Spending::new(
+            (&self.id, budget),
+            (&self.rule, host),
+            &self.session,
+            (self.guard.ledger(), self.guard.clock()),
+        ))
+    }
+
+    /// It sends no more to this host for now.
+    pub(super) async fn spent(&self, target: &EgressTarget, why: Uncharged) -> Refused {
+        match why {
+            Uncharged::Exceeded(_) => {
+                let detail = "what this session sent to the host would pass its budget".to_owned();
+                self.refused(target, Reason::BudgetExceeded, detail).await
+            }
+            other => refuse::undecided_request(&Undecided {
+                layer: LayerId::Egress,
+                cause: format!("the ledger of budgets: {other}"),
+            }),
+        }
+    }
+
+    async fn refused(&self, target: &EgressTarget, reason: Reason, detail: String) -> Refused {
         let finding = Finding {
             layer: LayerId::Egress,
             rule: self.id.clone(),
             reason,
             argument: None,
-            detail: format!("{}: {}", denied.code.as_str(), denied.why).into(),
+            detail: detail.into(),
         };
         let exchange = self.exchange(Leg::ToUpstream, target.clone());
         match self.guard.refuse(&exchange, finding.clone()).await {
@@ -119,6 +158,12 @@ fn refusal(finding: &Finding, leg: Leg) -> Refused {
     let message = match finding.reason {
         Reason::HostNotAllowed => {
             "The policy does not let agents reach this place: its host, port, path or method is not listed. Retrying does not help; an operator can add it to the policy."
+        }
+        Reason::SecretDetected => {
+            "The request carries a credential or another secret. Send it without; retrying the same request does not help."
+        }
+        Reason::PrivateValue => {
+            "The request carries a value that a tool gave for this session only. Send it without."
         }
         Reason::UrlUnreadable => {
             "The place asked for is malformed or ambiguous. Ask for a plain host and port, or a plain absolute URL."

@@ -1,9 +1,9 @@
 //! The forward proxy: where an agent's own fetches leave. `CONNECT` and plain `http` in absolute form.
 //!
 //! A request's way: its head is read strictly; the principal is told by `Proxy-Authorization`; the egress layer judges the
-//! target by name, before any look-up; the name is looked up once and every answer checked; only what was checked is dialled. A
-//! tunnel must begin with a TLS hello for the very name that was asked for: until then nothing is dialled. Inside a tunnel
-//! nothing is seen, which is counted.
+//! target by name, before any look-up, and then the body of a plain request; the name is looked up once and every answer
+//! checked; only what was checked is dialled. A tunnel must begin with a TLS hello for the very name that was asked for: until
+//! then nothing is dialled. Inside a tunnel nothing is seen, which is counted.
 //!
 //! It judges nothing itself and follows no redirect. `serve` binds it to a socket.
 
@@ -35,12 +35,13 @@ use crate::item::EgressTarget;
 use crate::layers::egress::{self, Denied, Entry, Host, Pattern, Rule};
 use crate::metrics::{Unscanned, UpstreamFault};
 use crate::names::{RouteName, RuleId, UpstreamName};
-use crate::policy::PolicyHash;
+use crate::policy::{Budget, PolicyHash};
 use crate::protocols::http_tools::problem;
+use crate::provenance::Tie;
 use crate::proxy::gate::{HASH_PREFIX, POLICY, refused};
 use crate::proxy::passage::Passage;
 use crate::proxy::refuse::{self, Refused};
-use crate::proxy::{Body, Identify, Setup, error_codes, pseudonym};
+use crate::proxy::{Body, Common, Identify, Setup, error_codes, pseudonym};
 use crate::settings::FORWARD;
 use crate::source::{Problem, Problems};
 use crate::verdict::{LayerId, Mode, Reason};
@@ -71,6 +72,8 @@ struct Shared {
     permits: Arc<Semaphore>,
     pseudonym: String,
     route: RouteName,
+    /// With the agents' listener.
+    common: Common,
 }
 
 /// The policy's rule, compiled.
@@ -79,6 +82,7 @@ struct Matcher {
     of: PolicyHash,
     id: RuleId,
     rule: Arc<Rule>,
+    budget: Option<Budget>,
 }
 
 impl Matcher {
@@ -96,12 +100,13 @@ impl Matcher {
                 .help("set `layers.egress: enforce` in the policy, or remove `listen.forward`")
                 .into());
         }
-        let egress::ForwardMatcher { id, rule } =
+        let egress::ForwardMatcher { id, rule, budget } =
             egress::forward_matcher(policy)?.ok_or_else(missing)?;
         Ok(Self {
             of: policy.hash.clone(),
             id,
             rule: Arc::new(rule),
+            budget,
         })
     }
 }
@@ -115,11 +120,16 @@ pub enum Reply {
 }
 
 impl ForwardProxy {
-    /// A forward proxy that never dials `own`, the listeners of this process.
+    /// A forward proxy that never dials `own`, the listeners of this process. `common`: with the agents' listener.
     ///
     /// # Errors
     /// A policy that does not say where agents may go, or whose layer `egress` is off.
-    pub fn new(setup: Setup, network: Network, own: Vec<SocketAddr>) -> Result<Self, Problems> {
+    pub fn new(
+        setup: Setup,
+        common: Common,
+        network: Network,
+        own: Vec<SocketAddr>,
+    ) -> Result<Self, Problems> {
         let matcher = Matcher::of(&setup.guard.load())?;
         let route = RouteName::from(FORWARD);
         let codes: Vec<_> = error_codes().collect();
@@ -137,6 +147,7 @@ impl ForwardProxy {
             pseudonym: pseudonym(),
             matcher,
             route,
+            common,
             setup,
         })))
     }
@@ -237,10 +248,13 @@ impl Shared {
                 refuse::INTERNAL.refusal()
             })?
         };
+        let tie = Tie::of(&session).filter(|_| guard.traces());
         let asking = Asking {
+            evidence: tie.map(|tie| self.common.evidence.evidence(&tie)),
             guard,
             rule: matcher.rule,
             id: matcher.id,
+            budget: matcher.budget,
             metrics: Arc::clone(&self.setup.metrics),
             session: Arc::new(session),
             route: self.route.clone(),

@@ -1,7 +1,7 @@
-//! Plain `http` in absolute form: one request to a peer of its own, its answer streamed back.
+//! Plain `http` in absolute form: one request, judged whole, to a peer of its own; its answer is streamed back.
 
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -17,21 +17,26 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::{Sleep, sleep, timeout};
 
+use super::dial::Checked;
 use super::judge::Asking;
 use super::{Shared, head};
-use crate::guard::{Cleared, Decision};
-use crate::item::{EgressTarget, Leg};
-use crate::layers::egress::{self, Target};
+use crate::guard::Cleared;
+use crate::item::{Content, EgressTarget, Leg};
+use crate::layers::egress::{self, Amount, Spending, Target};
 use crate::metrics::{Unscanned, UpstreamFault};
-use crate::proxy::gate::asks_for_websocket;
+use crate::proxy::gate::{SLOWEST, asks_for_websocket};
 use crate::proxy::redirect::{Redirect, redirect};
-use crate::proxy::refuse::{self, ErrorCode, Refused};
+use crate::proxy::refuse::{self, Refused};
 use crate::proxy::{Body, BoxError, full};
+use crate::wire::body::{self, Encodings, Pace};
+use crate::wire::media::media;
 
 /// What is sent where: as the matcher read it.
 struct Asked {
     to: Target,
     path: PathAndQuery,
+    /// As it came.
+    body: Bytes,
 }
 
 /// Judges the request, sends it to an address that was checked, and answers with what comes back.
@@ -72,30 +77,123 @@ pub(super) async fn pass(
     };
     let (to, uri) = shared.agreed(&asking, &target, read, plain).await?;
     let path = uri.and_then(|uri| uri.path_and_query().cloned());
+    let body = judged(shared, &asking, &target, parts, body).await?;
     let asked = Asked {
         path: path.ok_or(&refuse::PROXY_FORM_INVALID)?,
+        body,
         to,
     };
     let port = asked.to.port.unwrap_or(80);
     let checked = shared
         .checked(&asking, &target, &asked.to.host, port)
         .await?;
-    let stream = shared.dialler.dial(&checked).await.map_err(|error| {
-        shared.fault(UpstreamFault::Connect, &error);
-        refuse::UPSTREAM_UNREACHABLE.saying("The host cannot be reached; nothing was sent.")
-    })?;
-    let sending = Sending {
+    let outgoing = outgoing(shared, &asked, parts);
+    let amount = amount(&outgoing, &asked);
+    let spending = asking.spending(&asked.to.host);
+    let stream = dialled(
         shared,
-        decision: &decision,
-    };
-    let body = std::mem::replace(body, full(""));
-    let (head, body) = sending.send(stream, &asked, parts, body).await?;
+        (&asking, &target),
+        &checked,
+        spending.zip(Some(amount)),
+    )
+    .await?;
+    let outgoing = Cleared::seal(outgoing, &decision);
+    let (head, body) = Sending { shared }.send(stream, outgoing).await?;
     allowed(shared, &asking, &target, &head).await?;
     let (status, headers) = (head.status, head::returning(&head.headers));
     let mut response = Response::new(body);
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     Ok(response)
+}
+
+/// A connection to an address that was checked, once what is to be sent on it has been charged.
+async fn dialled(
+    shared: &Shared,
+    (asking, target): (&Asking, &EgressTarget),
+    checked: &Checked,
+    spending: Option<(Spending, Amount)>,
+) -> Result<TcpStream, Refused> {
+    let charged = match &spending {
+        None => None,
+        Some((spending, amount)) => match spending.spend(*amount).await {
+            Ok(charged) => Some(charged),
+            Err(why) => return Err(asking.spent(target, why).await),
+        },
+    };
+    let error = match shared.dialler.dial(checked).await {
+        Ok(stream) => return Ok(stream),
+        Err(error) => error,
+    };
+    if let (Some((spending, _)), Some(charged)) = (&spending, charged) {
+        spending.give_back(charged).await;
+    }
+    shared.fault(UpstreamFault::Connect, &error);
+    Err(refuse::UPSTREAM_UNREACHABLE.saying("The host cannot be reached; nothing was sent."))
+}
+
+/// The whole body as it came, once it has been judged without its encodings.
+async fn judged(
+    shared: &Shared,
+    asking: &Asking,
+    target: &EgressTarget,
+    parts: &Parts,
+    body: &mut Body,
+) -> Result<Bytes, Refused> {
+    let encodings = Encodings::of(&parts.headers).map_err(|error| refuse::request_body(&error))?;
+    media(&parts.headers).map_err(|_| {
+        refuse::MEDIA_TYPE_UNSUPPORTED
+            .saying("Send the body in UTF-8: in another charset it cannot be read here.")
+    })?;
+    let settings = &shared.setup.settings;
+    let limit = settings.limits.request_body;
+    let pace = Pace {
+        within: settings.timeouts.request_idle,
+        least: SLOWEST,
+    };
+    let memory = &shared.common.memory;
+    let as_it_is = Encodings::default();
+    let came = body::read(body, &as_it_is, limit, pace, memory);
+    let came = came.await.map_err(|error| refuse::request_body(&error))?;
+    if came.is_empty() {
+        return Ok(came);
+    }
+    let plain = if encodings.is_identity() {
+        came.clone()
+    } else {
+        let plain = body::read(full(came.clone()), &encodings, limit, pace, memory);
+        plain.await.map_err(|error| refuse::request_body(&error))?
+    };
+    let media = parts.headers.get(header::CONTENT_TYPE);
+    let item = EgressTarget {
+        body: Some(Content {
+            media: media.map(|media| String::from_utf8_lossy(media.as_bytes()).into()),
+            bytes: plain,
+        }),
+        ..target.clone()
+    };
+    asking.judge(Leg::ToUpstream, item).await?;
+    Ok(came)
+}
+
+/// What of a request counts for a budget: all of it.
+fn amount(outgoing: &http::Request<Body>, asked: &Asked) -> Amount {
+    Amount::of(asked.path.as_str().as_bytes())
+        .and(Amount::of_headers(outgoing.headers()))
+        .and(Amount::of(&asked.body))
+}
+
+fn outgoing(shared: &Shared, asked: &Asked, parts: &Parts) -> http::Request<Body> {
+    let mut outgoing = http::Request::new(full(asked.body.clone()));
+    *outgoing.method_mut() = parts.method.clone();
+    *outgoing.uri_mut() = Uri::from(asked.path.clone());
+    let settings = &shared.setup.settings;
+    let mut headers = head::outgoing(parts, &asked.to, settings, &shared.pseudonym);
+    if asked.body.is_empty() && matches!(parts.method, Method::GET | Method::HEAD) {
+        headers.remove(header::CONTENT_LENGTH);
+    }
+    *outgoing.headers_mut() = headers;
+    outgoing
 }
 
 /// A redirect is judged before the agent hears of it.
@@ -125,7 +223,6 @@ async fn allowed(
 
 struct Sending<'s> {
     shared: &'s Arc<Shared>,
-    decision: &'s Decision,
 }
 
 impl Sending<'_> {
@@ -133,20 +230,9 @@ impl Sending<'_> {
     async fn send(
         &self,
         stream: TcpStream,
-        asked: &Asked,
-        parts: &Parts,
-        body: Body,
+        outgoing: Cleared<http::Request<Body>>,
     ) -> Result<(response::Parts, Body), Refused> {
         let timeouts = &self.shared.setup.settings.timeouts;
-        let fault = Arc::new(OnceLock::new());
-        let body = Metered {
-            body,
-            left: self.shared.setup.settings.limits.request_body,
-            shared: Arc::clone(self.shared),
-            idle: Idle::new(timeouts.request_idle),
-            side: Side::Agent(Arc::clone(&fault)),
-        };
-        let outgoing = Cleared::seal(self.outgoing(asked, parts, body), self.decision);
         let begun = http1::handshake(TokioIo::new(stream)).await;
         let (mut sender, connection) = begun.map_err(|error| self.broken(&error))?;
         let driver = Driver(tokio::spawn(async move {
@@ -154,13 +240,10 @@ impl Sending<'_> {
             let _ = connection.await;
         }));
         let sent = sender.send_request(outgoing.into_message());
-        let answered = timeout(timeouts.first_byte, sent).await;
-        let (head, body) = match (answered, fault.get()) {
-            (Ok(Ok(response)), _) => response.into_parts(),
-            // What was wrong with the request's body is the agent's.
-            (_, Some(code)) => return Err(ErrorCode::refusal(code)),
-            (Ok(Err(error)), None) => return Err(self.broken(&error)),
-            (Err(_), None) => {
+        let (head, body) = match timeout(timeouts.first_byte, sent).await {
+            Ok(Ok(response)) => response.into_parts(),
+            Ok(Err(error)) => return Err(self.broken(&error)),
+            Err(_) => {
                 let cause = "no answer within the time limit";
                 self.shared.fault(UpstreamFault::FirstByte, &cause);
                 return Err(refuse::UPSTREAM_TIMEOUT.refusal());
@@ -168,10 +251,9 @@ impl Sending<'_> {
         };
         let body = Metered {
             body: body.map_err(BoxError::from).boxed_unsync(),
-            left: usize::MAX,
             shared: Arc::clone(self.shared),
             idle: Idle::new(timeouts.idle),
-            side: Side::Peer(Some(driver)),
+            driver: Some(driver),
         };
         Ok((head, body.boxed_unsync()))
     }
@@ -179,20 +261,6 @@ impl Sending<'_> {
     fn broken(&self, error: &hyper::Error) -> Refused {
         self.shared.fault(UpstreamFault::Broken, error);
         refuse::UPSTREAM_BROKEN.refusal()
-    }
-
-    fn outgoing(&self, asked: &Asked, parts: &Parts, body: Metered) -> http::Request<Body> {
-        let settings = &self.shared.setup.settings;
-        let empty = body.is_end_stream();
-        let mut outgoing = http::Request::new(body.boxed_unsync());
-        *outgoing.method_mut() = parts.method.clone();
-        *outgoing.uri_mut() = Uri::from(asked.path.clone());
-        let mut headers = head::outgoing(parts, &asked.to, settings, &self.shared.pseudonym);
-        if empty && matches!(parts.method, Method::GET | Method::HEAD) {
-            headers.remove(header::CONTENT_LENGTH);
-        }
-        *outgoing.headers_mut() = headers;
-        outgoing
     }
 }
 
@@ -223,35 +291,23 @@ impl Idle {
     }
 }
 
-/// Whose body it is.
-enum Side {
-    /// The request's; what is wrong with it is told here.
-    Agent(Arc<OnceLock<&'static ErrorCode>>),
-    /// The answer's, with its connection until it ends.
-    Peer(Option<Driver>),
-}
-
-/// A body on its way through: bounded, timed, counted as unscanned. Trailers are dropped.
+/// The answer's body on its way through: timed, counted as unscanned. Trailers are dropped.
 struct Metered {
     body: Body,
-    left: usize,
     shared: Arc<Shared>,
     idle: Idle,
-    side: Side,
+    /// Of its connection, until it ends.
+    driver: Option<Driver>,
 }
 
 impl Metered {
-    /// The body ends here: the agent's for a reason that it is told, the peer's for one that is counted.
+    /// The body ends here.
     fn fails(
         &self,
-        code: &'static ErrorCode,
         fault: UpstreamFault,
         error: BoxError,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        match &self.side {
-            Side::Agent(told) => drop(told.set(code)),
-            Side::Peer(_) => self.shared.fault(fault, &error),
-        }
+        self.shared.fault(fault, &error);
         Poll::Ready(Some(Err(error)))
     }
 }
@@ -269,29 +325,20 @@ impl HttpBody for Metered {
                 Poll::Ready(frame) => frame,
                 Poll::Pending if self.idle.is_over(context) => {
                     let error = "the body stood still for too long".into();
-                    return self.fails(&refuse::BODY_STALLED, UpstreamFault::Idle, error);
+                    return self.fails(UpstreamFault::Idle, error);
                 }
                 Poll::Pending => return Poll::Pending,
             };
             self.idle.until = None;
             let data = match frame {
                 None => {
-                    if let Side::Peer(driver) = &mut self.side {
-                        *driver = None;
-                    }
+                    self.driver = None;
                     return Poll::Ready(None);
                 }
-                Some(Err(error)) => {
-                    return self.fails(&refuse::BODY_INCOMPLETE, UpstreamFault::Cut, error);
-                }
+                Some(Err(error)) => return self.fails(UpstreamFault::Cut, error),
                 Some(Ok(frame)) => frame.into_data(),
             };
             let Ok(data) = data else { continue };
-            let Some(left) = self.left.checked_sub(data.len()) else {
-                let error = "the body is larger than the limit".into();
-                return self.fails(&refuse::BODY_TOO_LARGE, UpstreamFault::TooLarge, error);
-            };
-            self.left = left;
             self.shared.unscanned(Unscanned::Forward, data.len());
             return Poll::Ready(Some(Ok(Frame::data(data))));
         }

@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 
 use super::{PROTOCOL, head};
 use crate::coverage::{Cell, Mode};
-use crate::item::{EgressTarget, Leg, RouteKind};
+use crate::item::{Content, EgressTarget, Leg, RouteKind};
 use crate::names::{RouteName, RuleId};
 use crate::protocols::Refusal;
 use crate::protocols::canary::{Fate, ItemKind, MARK};
@@ -50,7 +50,12 @@ pub(crate) fn cells() -> Result<Vec<Cell>, Problems> {
             JUDGED,
             is_judged(head::target(&plain).ok()),
         ),
-        (ask, "plain HTTP, body", passed(Unscanned::Forward), true),
+        (
+            ask,
+            "plain HTTP, body",
+            JUDGED,
+            is_judged(head::target(&plain).ok().map(with_body)),
+        ),
         (
             ask,
             "WebSocket",
@@ -133,6 +138,17 @@ fn parts(method: Method, target: &str, upgrade: Option<&'static str>) -> Parts {
         headers.insert(header::UPGRADE, HeaderValue::from_static(upgrade));
     }
     request.into_parts().0
+}
+
+/// The same place with a body.
+fn with_body(target: EgressTarget) -> EgressTarget {
+    EgressTarget {
+        body: Some(Content {
+            media: None,
+            bytes: MARK.into(),
+        }),
+        ..target
+    }
 }
 
 /// Whether the mark is in the item, and gone from what is answered once that is denied.

@@ -1,9 +1,10 @@
 //! `CONNECT`: a tunnel to a name, for TLS with that very name.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http::request::Parts;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -17,7 +18,8 @@ use super::judge::Asking;
 use super::{ForwardProxy, Shared, head};
 use crate::guard::Cleared;
 use crate::item::{EgressTarget, Leg};
-use crate::layers::egress::{self, Opening, opening};
+use crate::layers::egress::{self, Amount, Opening, Spending, opening};
+use crate::ledger::{Charged, Uncharged};
 use crate::metrics::{Unscanned, UpstreamFault};
 use crate::proxy::passage::Passage;
 use crate::proxy::refuse::{self, Refused};
@@ -41,6 +43,8 @@ pub struct Tunnel {
     target: EgressTarget,
     name: egress::Tunnel,
     checked: Cleared<Checked>,
+    /// Every byte towards the peer is charged before it leaves.
+    spending: Option<Spending>,
     passage: Option<Passage>,
 }
 
@@ -65,7 +69,15 @@ pub(super) async fn open(
     let checked = shared
         .checked(&asking, &target, &name.host, name.port)
         .await?;
+    let spending = asking.spending(&name.host);
+    // What is spent already is told here; after the 200 nobody could.
+    if let Some(spending) = &spending
+        && let Err(why) = spending.fits(Amount::sealed(1)).await
+    {
+        return Err(asking.spent(&target, why).await);
+    }
     Ok(Tunnel {
+        spending,
         proxy: proxy.clone(),
         asking,
         target,
@@ -135,9 +147,22 @@ impl Tunnel {
                 alert: tls.then_some(ACCESS_DENIED),
             });
         }
+        let charged = match self.spend(first.len()).await {
+            Ok(charged) => charged,
+            Err(why) => {
+                let refusal = self.asking.spent(&self.target, why).await;
+                return Err(Closed {
+                    code: refusal.code,
+                    alert: Some(ACCESS_DENIED),
+                });
+            }
+        };
         match shared.dialler.dial(self.checked.message()).await {
             Ok(peer) => Ok((peer, first)),
             Err(error) => {
+                if let (Some(spending), Some(charged)) = (&self.spending, charged) {
+                    spending.give_back(charged).await;
+                }
                 shared.fault(UpstreamFault::Connect, &error);
                 Err(Closed {
                     code: refuse::UPSTREAM_UNREACHABLE.code,
@@ -147,8 +172,17 @@ impl Tunnel {
         }
     }
 
+    /// Charges bytes that nobody here can read.
+    async fn spend(&self, bytes: usize) -> Result<Option<Charged>, Uncharged> {
+        let amount = Amount::sealed(u64::try_from(bytes).unwrap_or(u64::MAX));
+        match &self.spending {
+            Some(spending) => spending.spend(amount).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
     async fn passed<S: AsyncRead + AsyncWrite>(
-        &self,
+        &mut self,
         shared: &Shared,
         agent: S,
         mut peer: TcpStream,
@@ -166,9 +200,29 @@ impl Tunnel {
         }
         let count = |bytes| shared.unscanned(Unscanned::Tunnel, bytes);
         count(first.len());
-        match copy::both(agent, peer, patience, stop, &count).await {
+        let refused = OnceLock::new();
+        let (tunnel, first_refusal) = (&*self, &refused);
+        let may_leave = |bytes| -> BoxFuture<'_, bool> {
+            Box::pin(async move {
+                match tunnel.spend(bytes).await {
+                    Ok(_) => true,
+                    Err(why) => {
+                        // The first piece that does not fit is the last.
+                        drop(first_refusal.set(why));
+                        false
+                    }
+                }
+            })
+        };
+        match copy::both(agent, peer, patience, stop, (&may_leave, &count)).await {
             End::Idle => shared.fault(UpstreamFault::Idle, &"no byte moved in a tunnel"),
-            End::Whole | End::Broken => {}
+            End::Whole | End::Broken | End::Stopped => {}
+        }
+        if let Some(why) = refused.into_inner() {
+            let refusal = self.asking.spent(&self.target, why).await;
+            if let Some(passage) = &mut self.passage {
+                passage.refused(refusal.code);
+            }
         }
     }
 }

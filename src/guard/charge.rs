@@ -106,6 +106,11 @@ impl Drop for Charges {
 }
 
 impl Guard {
+    /// What calls came to, for rooms that send what no call carries.
+    pub(crate) const fn ledger(&self) -> &Arc<dyn Ledger> {
+        &self.ledger
+    }
+
     /// Charges a call that executes here. `approved`: a person has allowed what a rule would hold.
     pub(super) async fn charge(
         &self,
@@ -143,14 +148,17 @@ impl Guard {
                     return Err(Finding {
                         layer: layer.id(),
                         rule,
-                        reason: Reason::ConditionFailed,
+                        reason: match layer.id() {
+                            LayerId::Egress => Reason::BudgetExceeded,
+                            _ => Reason::ConditionFailed,
+                        },
                         argument: None,
                         detail: Cow::Borrowed("another call has reached the limit meanwhile"),
                     });
                 }
                 Err(error) => {
                     return Err(refused(&Undecided {
-                        layer: LayerId::Catalog,
+                        layer: layer.id(),
                         cause: format!("the ledger of limits: {error}"),
                     }));
                 }

@@ -153,6 +153,7 @@ pub struct Guard {
     /// `None`: nothing asks what users have reached before.
     reached: Option<Reached>,
     acquainted: Arc<dyn Acquainted>,
+    renders: bool,
 }
 
 impl fmt::Debug for Guard {
@@ -200,10 +201,12 @@ impl Guard {
             .then(|| crate::layers::tickets::settler(&policy, &parts.stores))
             .transpose()?;
         let reached = policy.remembers();
+        let looks = parts.track_reached || modes.of(LayerId::Egress) != Mode::Off;
         Ok(Self {
             reached: reached.then(|| Reached::new(&policy, &parts.stores)),
             acquainted: parts.stores.acquainted,
             traces: !parts.provenance_off && policy.traces(),
+            renders: looks && policy.rendered.is_some(),
             policy,
             layers,
             settler,
@@ -224,6 +227,11 @@ impl Guard {
     /// Whether a rule asks who said what: else nobody needs to know it.
     pub const fn traces(&self) -> bool {
         self.traces
+    }
+
+    /// Whether a rule asks what clients would fetch or follow in a model's text: else nobody needs to look.
+    pub const fn renders(&self) -> bool {
+        self.renders
     }
 
     /// The time that its layers go by.

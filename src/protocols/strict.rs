@@ -6,6 +6,7 @@ use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 
 use super::Malformed;
+use crate::unicode::is_ignorable;
 use crate::wire::json::{Document, Kind, Node};
 
 /// What is there and not `null`.
@@ -36,10 +37,7 @@ pub fn lookalike<'k>(object: &Node, known: &[&'k str]) -> Option<&'k str> {
 /// A key without what some readers do not see: case, control and format characters, and the two letters that Unicode folds
 /// into ASCII.
 fn folded(key: &str) -> String {
-    let unseen = |c: &char| {
-        c.is_control()
-            || matches!(u32::from(*c), 0xAD | 0x200B..=0x200F | 0x202A..=0x202E | 0x2060..=0x2064 | 0xFEFF | 0xE0000..=0xE007F)
-    };
+    let unseen = |c: &char| c.is_control() || is_ignorable(*c);
     key.chars()
         .filter(|c| !unseen(c))
         .flat_map(char::to_lowercase)

@@ -54,7 +54,7 @@ pub(crate) const HASH_PREFIX: usize = 12;
 /// How long the rest of a refused request is read, so that its sender gets to read the answer.
 const LINGER: Duration = Duration::from_secs(2);
 /// Bytes of a request's body that must come in each `timeouts.request_idle`: one that only drips holds its place for nothing.
-const SLOWEST: usize = 1 << 10;
+pub(crate) const SLOWEST: usize = 1 << 10;
 
 /// A request on its way in.
 struct Inbound<'r> {

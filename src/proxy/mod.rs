@@ -92,6 +92,13 @@ pub struct Setup {
     pub metrics: Arc<Metrics>,
 }
 
+/// What the listeners for agents share besides a [`Setup`]: the memory for bodies, and what is known of sessions.
+#[derive(Clone, Debug)]
+pub struct Common {
+    pub(crate) memory: Budget,
+    pub(crate) evidence: Arc<provenance::Sessions>,
+}
+
 /// The proxy as a tower service. It never fails: every error is a response in the route's own shape.
 pub struct ProxyService<U>(Arc<Gate<U>>);
 
@@ -199,6 +206,14 @@ impl<U> ProxyService<U> {
     /// Answers whoever waits for a person, and lets nobody wait from here on: the process is about to end.
     pub fn release(&self) {
         self.0.holds.release();
+    }
+
+    /// What another listener for the same agents must share.
+    pub fn common(&self) -> Common {
+        Common {
+            memory: self.0.memory.clone(),
+            evidence: Arc::clone(&self.0.evidence),
+        }
     }
 
     /// Waits for calls that outlive their client. New ones may still begin.

@@ -53,6 +53,7 @@ pub(crate) fn redirect(
             method
         }
         .into(),
+        body: None,
     };
     if here {
         Redirect::Here(target)
@@ -108,6 +109,7 @@ mod tests {
             authority: authority.into(),
             url: Some(url.into()),
             method: method.into(),
+            body: None,
         }
     }
 

@@ -206,7 +206,7 @@ fn shown(malformed: Malformed, status: StatusCode) -> Refused {
 }
 
 /// A request's body that cannot be read.
-pub(super) fn request_body(error: &BodyError) -> Refused {
+pub(crate) fn request_body(error: &BodyError) -> Refused {
     match error {
         BodyError::TooLarge(limit) => {
             BODY_TOO_LARGE.saying(format!("The request's body is above {limit} bytes."))

@@ -24,7 +24,7 @@ use super::framing::{Heads, Watched};
 use super::places::Places;
 use super::sniff;
 use super::taken::Taken;
-use super::tls::HTTP2;
+use super::tls::{self, HTTP2};
 use super::usage::{Patience, Usage};
 use crate::identity::ClientNames;
 use crate::proxy::{Body, BoxError, ProxyService, TwoFramings, Upstream};
@@ -93,10 +93,8 @@ async fn connection<U: Upstream>(
         },
         Speech::Tls(acceptor) => {
             let stream = door.in_time(acceptor.accept(stream)).await?;
-            let tls = stream.get_ref().1;
-            let names = tls.peer_certificates().and_then(<[_]>::first);
-            let names = names.map(|certificate| Arc::new(ClientNames::of(certificate)));
-            if tls.alpn_protocol() == Some(HTTP2) {
+            let names = tls::names(&stream);
+            if stream.get_ref().1.alpn_protocol() == Some(HTTP2) {
                 two(stream, door, service, names).await
             } else {
                 one(stream, door, service, names).await
@@ -107,7 +105,7 @@ async fn connection<U: Upstream>(
 
 impl Door {
     /// What comes before the first request.
-    async fn in_time<T>(
+    pub(super) async fn in_time<T>(
         &self,
         opening: impl Future<Output = io::Result<T>>,
     ) -> Result<T, BoxError> {

@@ -1,4 +1,4 @@
-//! The forward listener: plain HTTP/1.1 in front of the forward proxy, and its tunnels on the connections that they began on.
+//! The forward listener: HTTP/1.1 in front of the forward proxy, plain or in TLS, and its tunnels on the connections that they began on.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -11,13 +11,16 @@ use hyper::server::conn::http1;
 use hyper::service::Service;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::accept::{accept, drive};
-use super::agents::{Door, HEAD_SIZE};
+use super::agents::{Door, HEAD_SIZE, Speech};
 use super::framing::{Heads, Watched};
 use super::taken::Taken;
+use super::tls;
 use crate::forward::{ForwardProxy, Reply, Tunnel};
+use crate::identity::ClientNames;
 use crate::proxy::{Body, BoxError, TwoFramings};
 
 /// Accepts until the door stops, then lets requests and tunnels end. The door's places and patience are those of the agents'
@@ -31,11 +34,32 @@ pub(super) async fn serve(listener: TcpListener, door: Door, proxy: ForwardProxy
 async fn connection(stream: TcpStream, door: Door, proxy: ForwardProxy) -> Result<(), BoxError> {
     let patience = &door.patience;
     let stream = Taken::new(stream, patience.limit, Arc::clone(&patience.metrics));
+    match &door.speech {
+        Speech::Plain { .. } => spoken(stream, door, proxy, None).await,
+        Speech::Tls(acceptor) => {
+            let stream = door.in_time(acceptor.accept(stream)).await?;
+            let names = tls::names(&stream);
+            spoken(stream, door, proxy, names).await
+        }
+    }
+}
+
+/// HTTP/1.1, and perhaps a tunnel behind it. `names`: of the certificate that the client has shown.
+async fn spoken<S>(
+    stream: S,
+    door: Door,
+    proxy: ForwardProxy,
+    names: Option<Arc<ClientNames>>,
+) -> Result<(), BoxError>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
     let (stream, heads) = Watched::new(stream);
     let begun = Begun::default();
     let connected = Connected {
         proxy,
         heads,
+        names,
         begun: begun.clone(),
     };
     let connection = http1::Builder::new()
@@ -50,15 +74,18 @@ async fn connection(stream: TcpStream, door: Door, proxy: ForwardProxy) -> Resul
     let Some((upgrade, tunnel)) = begun.take() else {
         return Ok(());
     };
-    let (stream, came) = unwrapped(upgrade.await?)?;
+    let (stream, came) = unwrapped::<S>(upgrade.await?)?;
     tunnel.run(stream, came, &stop).await;
     Ok(())
 }
 
-/// The socket below, and what of it has been read.
-fn unwrapped(upgraded: Upgraded) -> Result<(Taken<TcpStream>, Bytes), BoxError> {
+/// The stream below, and what of it has been read.
+fn unwrapped<S>(upgraded: Upgraded) -> Result<(S, Bytes), BoxError>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
     let parts = upgraded
-        .downcast::<TokioIo<Watched<Taken<TcpStream>>>>()
+        .downcast::<TokioIo<Watched<S>>>()
         .map_err(|_| "the connection is of another kind")?;
     Ok((parts.io.into_inner().into_inner(), parts.read_buf))
 }
@@ -83,6 +110,8 @@ impl Begun {
 struct Connected {
     proxy: ForwardProxy,
     heads: Heads,
+    /// Of the certificate that the client has shown.
+    names: Option<Arc<ClientNames>>,
     begun: Begun,
 }
 
@@ -94,6 +123,9 @@ impl Service<http::Request<Incoming>> for Connected {
     fn call(&self, mut request: http::Request<Incoming>) -> Self::Future {
         if !self.heads.next_is_plain() {
             request.extensions_mut().insert(TwoFramings);
+        }
+        if let Some(names) = &self.names {
+            request.extensions_mut().insert(Arc::clone(names));
         }
         let upgrade = hyper::upgrade::on(&mut request);
         let request = request.map(|body| body.map_err(BoxError::from).boxed_unsync());

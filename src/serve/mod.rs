@@ -242,8 +242,12 @@ pub async fn start_with(
 
     let listen = &settings.listen;
     let speech = match &listen.tls {
-        Some(files) => Speech::Tls(tls::acceptor("listen", files, true)?),
+        Some(files) => Speech::Tls(tls::acceptor("listen.tls", files, tls::BOTH)?),
         None => Speech::Plain { h2c: listen.h2c },
+    };
+    let forward_speech = match &listen.forward_tls {
+        Some(files) => Speech::Tls(tls::acceptor("listen.forward_tls", files, tls::ONE)?),
+        None => Speech::Plain { h2c: false },
     };
     let agents = bind("agents", listen.agents).await;
     let operations = bind("operations", listen.operations).await;
@@ -272,7 +276,7 @@ pub async fn start_with(
     let forward = match forward {
         Some(listener) => {
             let own = addresses.all();
-            let proxy = ForwardProxy::new(setup, extras.network, own)?;
+            let proxy = ForwardProxy::new(setup, service.common(), extras.network, own)?;
             proxy.load().await?;
             Some((listener, proxy))
         }
@@ -292,7 +296,7 @@ pub async fn start_with(
         approvals.load().await?;
         control.extend(webhook::spawn(&approvals)?);
         let tls = listen.approvers_tls.as_ref();
-        let tls = tls.map(|files| tls::acceptor("listen.approvers", files, false));
+        let tls = tls.map(|files| tls::acceptor("listen.approvers.tls", files, tls::ONE));
         control.push(approvers::spawn(listener, tls.transpose()?, approvals));
     }
     if let Some(reconciler) = reconciler {
@@ -309,8 +313,13 @@ pub async fn start_with(
         places: Places::new(&settings.limits, Arc::clone(&metrics)),
         stop: stop_agents.clone(),
     };
-    let forward = forward
-        .map(|(listener, proxy)| tokio::spawn(forward::serve(listener, door.clone(), proxy)));
+    let forward = forward.map(|(listener, proxy)| {
+        let door = Door {
+            speech: forward_speech,
+            ..door.clone()
+        };
+        tokio::spawn(forward::serve(listener, door, proxy))
+    });
     let agents = tokio::spawn(agents::serve(agents, door, service.clone()));
     readiness.set(true);
     Ok(Running {

@@ -65,8 +65,10 @@ pub struct Listen {
     pub approvers_tls: Option<ListenTls>,
     /// Operations: health and metrics.
     pub operations: SocketAddr,
-    /// Agents: the forward proxy, plain HTTP/1.1. `None`: there is none.
+    /// Agents: the forward proxy, HTTP/1.1. `None`: there is none.
     pub forward: Option<SocketAddr>,
+    /// TLS at the forward listener. `None`: plain text.
+    pub forward_tls: Option<ListenTls>,
     /// Names that an agent's `Host` may have, in lower case; IP addresses are always taken. `None`: `localhost` alone where
     /// the agents' address is a loopback one, else any.
     pub hosts: Option<Vec<String>>,
@@ -88,6 +90,7 @@ impl Listen {
             approvers_tls: None,
             operations,
             forward: None,
+            forward_tls: None,
             hosts: None,
             origins: None,
             tls: None,

@@ -12,6 +12,8 @@ use bytes::Bytes;
 use jiter::{Jiter, JiterError, Peek};
 use serde_json::{Map, Number, Value};
 
+use crate::unicode::is_ignorable;
+
 /// Deepest nesting in a body.
 pub const BODY_DEPTH: usize = 256;
 
@@ -333,10 +335,7 @@ impl Reader<'_> {
 /// What a reader that ignores case, NULs and invisible characters makes of a name.
 pub fn folded(name: &str) -> String {
     name.chars()
-        .filter(|c| {
-            !c.is_control()
-                && !matches!(c, '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{feff}')
-        })
+        .filter(|c| !c.is_control() && !is_ignorable(*c))
         .flat_map(char::to_uppercase)
         .flat_map(char::to_lowercase)
         .collect()

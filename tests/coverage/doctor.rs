@@ -65,6 +65,20 @@ fn line<'s>(said: &'s Said, place: &str, content: &str) -> &'s str {
 }
 
 #[test]
+fn the_text_of_a_model_is_a_kind_of_its_own_where_a_rule_asks() {
+    let shown = "image in the model's text";
+    let without = doctor(folder(POLICY, CONFIG).path(), &["--offline"]);
+    assert!(!without.out.contains(shown), "{}", without.out);
+    let policy = format!("{POLICY}rendered: {{images: [], links: [hosts]}}\n");
+    let said = doctor(folder(&policy, CONFIG).path(), &["--offline"]);
+    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    for place in ["answer, whole", "answer, streamed"] {
+        let line = line(&said, place, shown);
+        assert!(line.ends_with("model_text: egress shadow"), "{line}");
+    }
+}
+
+#[test]
 fn the_matrix_tells_what_looks_at_each_kind_of_content() {
     let folder = folder(POLICY, CONFIG);
     let said = doctor(folder.path(), &["--offline"]);
@@ -281,7 +295,7 @@ fn the_forward_listener_is_shown_with_what_it_does_not_see() {
         ("request", "tunnel, host and port", "egress: egress shadow"),
         ("request", "plain HTTP, URL", "egress: egress shadow"),
         ("request", "bytes of a tunnel", "passed unscanned: tunnel"),
-        ("request", "plain HTTP, body", "passed unscanned: forward"),
+        ("request", "plain HTTP, body", "egress: egress shadow"),
         (
             "request",
             "no form of a proxy",
@@ -308,4 +322,40 @@ fn the_forward_listener_is_shown_with_what_it_does_not_see() {
         "{}",
         said.out
     );
+}
+
+#[test]
+fn a_forward_proxy_by_itself_is_told_of_what_is_open_in_it() {
+    let policy = "version: 1
+name: alone
+layers: {catalog: off, identity: off, egress: enforce, recipients: off, ownership: off, injection: off, tickets: off}
+lists: {hosts: {hosts: [api.example]}}
+forward: {allow: [hosts], schemes: [https, http]}
+secrets: off
+";
+    let config = "policy: p.yaml
+listen: {forward: \"0.0.0.0:3128\"}
+principal: {fixed: {tenant: t, subject: bot, agent: desk}}
+";
+    let open = folder(policy, config);
+    let said = doctor(open.path(), &["--offline"]);
+    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    let warnings = [
+        "agents reach the forward proxy at 0.0.0.0:3128 from other machines, without TLS",
+        "whoever reaches 0.0.0.0:3128 may use the forward proxy",
+        "may carry any secret",
+    ];
+    for words in warnings {
+        assert!(said.out.contains(words), "{words}\n{}", said.out);
+    }
+    let closed = folder(
+        &policy.replace("secrets: off\n", ""),
+        &config.replace("0.0.0.0", "127.0.0.1"),
+    );
+    let said = doctor(closed.path(), &["--offline"]);
+    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    for words in warnings {
+        assert!(!said.out.contains(words), "{words}\n{}", said.out);
+    }
+    assert!(said.out.contains("every listener is on a loopback address"));
 }

@@ -1,23 +1,11 @@
 //! MySQL and MariaDB: accounts that can write are found out, types are exact, and TLS is checked.
 
-use std::sync::Arc;
+use holdpoint::store::sql::{Limits, ServerTls, SqlError, SqlValue, mysql};
 
-use holdpoint::store::sql::{Limits, ReadOnlySql, ServerTls, SqlError, SqlValue, mysql};
+use crate::servers::{Opened, Server, certificates, opened, rows, wanted};
 
-use crate::servers::{Server, certificates, wanted};
-
-fn open(server: &Server, user: &str) -> Result<Arc<dyn ReadOnlySql>, SqlError> {
-    mysql::open(
-        &server.url(user),
-        &ServerTls::Off,
-        "shop",
-        Limits::default(),
-    )
-}
-
-async fn rows(database: &dyn ReadOnlySql, sql: &str, id: &str) -> Vec<Vec<SqlValue>> {
-    let params = vec![("id".to_owned(), SqlValue::Text(id.to_owned()))];
-    database.query(sql, params).await.unwrap().rows
+fn open(server: &Server, user: &str) -> Opened {
+    opened(mysql::open, server, user)
 }
 
 #[tokio::test]

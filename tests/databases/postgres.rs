@@ -1,21 +1,11 @@
 //! PostgreSQL: roles that can write are found out, types are exact, and TLS is checked.
 
-use holdpoint::store::sql::{Limits, ReadOnlySql, ServerTls, SqlError, SqlValue, postgres};
+use holdpoint::store::sql::{Limits, ServerTls, SqlError, SqlValue, postgres};
 
-use crate::servers::{Server, certificates, wanted};
+use crate::servers::{Opened, Server, certificates, opened, rows, wanted};
 
-fn open(server: &Server, user: &str) -> Result<std::sync::Arc<dyn ReadOnlySql>, SqlError> {
-    postgres::open(
-        &server.url(user),
-        &ServerTls::Off,
-        "shop",
-        Limits::default(),
-    )
-}
-
-async fn rows(database: &dyn ReadOnlySql, sql: &str, id: &str) -> Vec<Vec<SqlValue>> {
-    let params = vec![("id".to_owned(), SqlValue::Text(id.to_owned()))];
-    database.query(sql, params).await.unwrap().rows
+fn open(server: &Server, user: &str) -> Opened {
+    opened(postgres::open, server, user)
 }
 
 #[tokio::test]

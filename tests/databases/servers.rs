@@ -6,8 +6,10 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
+use holdpoint::store::sql::{Limits, ReadOnlySql, ServerTls, SqlError, SqlValue};
 use mysql_async::prelude::Queryable;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustix::process::{Pid, Signal, kill_process};
@@ -19,6 +21,25 @@ const PASSWORD_PLAIN: &str = "p@ss:word";
 
 /// User that servers run as where the tests run as root, which they refuse.
 const NOBODY: u32 = 65_534;
+
+/// A store, or why it is none.
+pub type Opened = Result<Arc<dyn ReadOnlySql>, SqlError>;
+
+/// Opens a server's store as this user, without TLS.
+pub fn opened(
+    open: fn(&str, &ServerTls, &str, Limits) -> Opened,
+    server: &Server,
+    user: &str,
+) -> Opened {
+    let limits = Limits::default();
+    open(&server.url(user), &ServerTls::Off, "shop", limits)
+}
+
+/// What a query with the parameter `:id` gives.
+pub async fn rows(database: &dyn ReadOnlySql, sql: &str, id: &str) -> Vec<Vec<SqlValue>> {
+    let params = vec![("id".to_owned(), SqlValue::Text(id.to_owned()))];
+    database.query(sql, params).await.unwrap().rows
+}
 
 /// Whether to start servers; says so where not.
 pub fn wanted() -> bool {

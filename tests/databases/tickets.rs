@@ -280,6 +280,7 @@ fn entry(amount: i64, at_most: i64, window: Option<Duration>) -> Entry {
     Entry {
         account: Account {
             rule: RuleId::from("tools[0].when[0]"),
+            of: None,
             owner: Owner::Session(SessionKey::from("s1")),
         },
         amount: Decimal::from(amount),

@@ -8,14 +8,19 @@
     reason = "a failed set-up is a failed test"
 )]
 
+mod bodies;
+mod budgets;
 mod curl;
 mod ends;
 mod heads;
+#[path = "../support/hello.rs"]
+mod hello;
 mod names;
 mod plain;
 mod start;
 #[expect(dead_code, reason = "other crates of tests use the rest")]
 #[path = "../support/mod.rs"]
 mod support;
+mod tls;
 mod tunnel;
 mod world;

@@ -52,7 +52,8 @@ async fn a_request_leaves_in_origin_form_without_what_is_the_proxys() {
         ]
     );
     let passed = "holdpoint_unscanned_bytes_total{reason=\"forward\",route=\"forward\"}";
-    assert_eq!(rig.count(passed).await, 4 + 11);
+    // The request's body is read; the answer's is not.
+    assert_eq!(rig.count(passed).await, 11);
 }
 
 #[tokio::test]

@@ -90,3 +90,56 @@ fn the_listener_has_a_port_and_a_name_of_its_own() {
         "{problems}"
     );
 }
+
+/// What a check says where the config is this alone.
+fn alone(policy: &str, config: &str) -> String {
+    let text = format!("policy: p.yaml\n{config}");
+    let read = settings::parse("config", &text, &Overrides::default(), &[].into());
+    let settings = match read {
+        Ok(checked) => checked.settings,
+        Err(problems) => return problems.to_string(),
+    };
+    let tree = holdpoint::source::parse("policy", policy.to_owned()).unwrap();
+    let policy = policy::check(tree).unwrap_or_else(|problems| panic!("{problems}"));
+    policy::check_against(&policy, &settings, &Stores::default()).to_string()
+}
+
+#[test]
+fn a_config_without_routes_is_for_a_forward_proxy_alone() {
+    let config = "listen: {forward: \"127.0.0.1:3128\"}\nprincipal: {fixed: {subject: ann}}\n";
+    let bare = POLICY.replace("tools: [{tool: '*', effect: read}]\n", "");
+    assert_eq!(alone(&bare, config), "");
+    for (policy, config, words) in [
+        // Nothing could ever come that these are about.
+        (POLICY.to_owned(), config.to_owned(), "this rule can never match"),
+        (
+            format!("{bare}egress: {{allow: [web]}}\n"),
+            config.to_owned(),
+            "only a forward proxy",
+        ),
+        (
+            format!("{bare}private: [{{tool: a, fields: b}}]\n"),
+            config.to_owned(),
+            "only a forward proxy",
+        ),
+        (bare.clone(), "principal: {fixed: {subject: ann}}\n".to_owned(), "routes"),
+        (
+            bare.clone(),
+            config.replace("forward:", "agents:"),
+            "upstreams",
+        ),
+        (
+            bare.clone(),
+            "listen: {forward: \"127.0.0.1:1\", forward_tls: {certificate: a, key: b}}\nprincipal: {mtls: {names: [{dns: a.test, subject: ann}]}}\n".to_owned(),
+            "listen.forward_tls.client_ca",
+        ),
+        (
+            bare.clone(),
+            format!("listen: {{forward_tls: {{certificate: a, key: b}}}}\n{}", "principal: {fixed: {subject: ann}}\n"),
+            "a forward listener that is not there",
+        ),
+    ] {
+        let said = alone(&policy, &config);
+        assert!(said.contains(words), "{said}");
+    }
+}

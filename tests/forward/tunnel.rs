@@ -1,34 +1,14 @@
 //! `CONNECT`: TLS for the very name that was asked for, or nothing.
 
-use std::sync::Arc;
-
-use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::hello::hello;
 use crate::world::{Echo, Keeper, POLICY, PUBLIC, Rig};
 
 /// A fatal alert `access_denied`, and `internal_error`, as a client gets them.
 const DENIED: &[u8] = &[21, 3, 3, 0, 2, 2, 49];
 const FAILED: &[u8] = &[21, 3, 3, 0, 2, 2, 80];
-
-/// What a client sends first.
-fn hello(name: &str, sni: bool) -> Vec<u8> {
-    let mut config = ClientConfig::builder_with_provider(Arc::new(
-        rustls::crypto::aws_lc_rs::default_provider(),
-    ))
-    .with_safe_default_protocol_versions()
-    .unwrap()
-    .with_root_certificates(RootCertStore::empty())
-    .with_no_client_auth();
-    config.enable_sni = sni;
-    let name = ServerName::try_from(name.to_owned()).unwrap();
-    let mut client = ClientConnection::new(Arc::new(config), name).unwrap();
-    let mut bytes = Vec::new();
-    client.write_tls(&mut bytes).unwrap();
-    bytes
-}
 
 /// The rest of a connection.
 async fn rest(stream: &mut TcpStream) -> Vec<u8> {

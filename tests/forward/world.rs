@@ -125,9 +125,14 @@ impl Rig {
 
     /// As [`Rig::start`], or what is wrong.
     pub async fn among(policy: &str, more: &str) -> Result<Self, String> {
-        let folder = tempfile::tempdir().unwrap();
         let more = format!("listen: {{forward: \"127.0.0.1:0\"}}\n{more}");
-        let (settings, policy) = load(folder.path(), &config("http://127.0.0.1:1", &more), policy);
+        Self::of(policy, &config("http://127.0.0.1:1", &more)).await
+    }
+
+    /// The same with a whole config.
+    pub async fn of(policy: &str, config: &str) -> Result<Self, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let (settings, policy) = load(folder.path(), config, policy);
         let stores = serve::open_stores(&settings).unwrap();
         let world = Arc::new(World::default());
         world.name("pay.shop.test", &[&[PUBLIC]]);
@@ -316,7 +321,8 @@ impl Echo {
     }
 }
 
-fn certificates(name: &str) -> TempDir {
+/// `server.pem` and `server.key` for a name, and the authority `ca.pem` that has signed it.
+pub fn certificates(name: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -374,6 +380,11 @@ impl Keeper {
             }
         });
         Self { address, got, task }
+    }
+
+    /// How many bytes it has.
+    pub fn count(&self) -> usize {
+        self.got.lock().unwrap().len()
     }
 
     /// Waits for as many bytes as these: they must be these.

@@ -141,6 +141,7 @@ const DENIED: &[(&str, &str)] = &[
     ("https://*.img.shop.example/", "malformed_url"),
     ("https://pay.shop.example:/", "malformed_url"),
     ("https://pay.shop.example:0/", "malformed_url"),
+    ("https://pay.shop.example:0443/", "malformed_url"),
     ("https://pay.shop.example:65979/", "malformed_url"),
     ("https://pay.shop.example:+443/", "malformed_url"),
     ("https://pay.shop.example:443:443/", "malformed_url"),

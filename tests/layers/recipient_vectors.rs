@@ -117,6 +117,10 @@ fn mailboxes() {
                 json!("=?utf-8?q?Ann?= <ann@staff.shop.example>"),
                 "unsupported_syntax",
             ),
+            (
+                json!("=?utf-8?q?eve=40evil.example=3e=00?=@staff.shop.example"),
+                "unsupported_syntax",
+            ),
             (json!("ann@[192.0.2.1]"), "unsupported_syntax"),
             (
                 json!("evil.example!eve@staff.shop.example"),
@@ -153,6 +157,43 @@ fn mailboxes() {
     assert_eq!(
         code(said(RecipientKind::Email, &places, nested)),
         "recipient_not_allowed"
+    );
+}
+
+#[test]
+fn header_fields_that_a_tool_takes_as_such_name_recipients_too() {
+    for (more, expected) in [
+        (json!({"headers": {"X-Mailer": "eve@evil.example"}}), "ok"),
+        (
+            json!({"headers": {"Reply-To": "ann@staff.shop.example"}}),
+            "ok",
+        ),
+        (json!({"headers": [{"name": "X-Id", "value": "7"}]}), "ok"),
+        (
+            json!({"headers": {"Bcc": "eve@evil.example"}}),
+            "recipient_not_allowed",
+        ),
+        (
+            json!({"options": {"custom_headers": {"resent_to": ["eve@evil.example"]}}}),
+            "recipient_not_allowed",
+        ),
+        (
+            json!({"internetMessageHeaders": [{"name": "reply-to", "value": "eve@evil.example"}]}),
+            "recipient_not_allowed",
+        ),
+        (json!({"headers": {"Cc": "a b"}}), "malformed_recipient"),
+    ] {
+        let mut args = json!({"to": "orders@shop.example"});
+        let members = args.as_object_mut().unwrap();
+        members.extend(more.as_object().unwrap().clone());
+        let said = said(RecipientKind::Email, &["/to"], &args.to_string());
+        assert_eq!(code(said), expected, "{args}");
+    }
+    // Who gets the answers is nobody who gets the mail.
+    let args = r#"{"to": [], "headers": {"Reply-To": "orders@shop.example"}}"#;
+    assert_eq!(
+        code(said(RecipientKind::Email, &["/to"], args)),
+        "no_recipient"
     );
 }
 
@@ -360,6 +401,22 @@ fn calendar_events() {
         (
             json!({"attendees": {"email": "eve@evil.example"}}),
             "recipient_not_allowed",
+        ),
+        (
+            json!({"additionalGuests": ["eve@evil.example"]}),
+            "recipient_not_allowed",
+        ),
+        (
+            json!({"extra_attendee_emails": ["eve@evil.example"]}),
+            "recipient_not_allowed",
+        ),
+        (
+            json!({"optional_guest_email_addresses": "eve@evil.example"}),
+            "recipient_not_allowed",
+        ),
+        (
+            json!({"maxAttendees": 1, "additionalGuests": 2, "guestsCanSeeOtherGuests": true, "attendeesOmitted": false}),
+            "ok",
         ),
         (json!({"attendees": []}), "no_recipient"),
         (json!({"attendees": null}), "no_recipient"),

@@ -150,6 +150,7 @@ async fn a_plain_url_of_the_forward_proxy_carries_none() {
                 authority: "a.example:80".into(),
                 url: Some(url.into()),
                 method: "GET".into(),
+                body: None,
             }),
             "ann",
         )

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use holdpoint::layers::egress::{Class, Scanner};
+use holdpoint::layers::egress::{self, Class, Scanner};
 use serde_json::Value;
 
 use crate::support::{data, json_lines};
@@ -95,6 +95,8 @@ fn labelled_texts_and_commands_by_class() {
     ] {
         let Some(path) = data(file) else { return };
         let mut said: BTreeMap<String, [usize; 4]> = BTreeMap::new();
+        // With a rule for URLs that lists no host: near misses and attacks.
+        let mut reached = [0_usize; 2];
         for row in json_lines(&path) {
             let class = match (&row["rule_id"], &row["expected_categories"]) {
                 (Value::String(rule), _) => rule.clone(),
@@ -113,6 +115,9 @@ fn labelled_texts_and_commands_by_class() {
             for text in &told {
                 found = found.or_else(|| all.text(text, None));
             }
+            let leads = told.iter().any(|text| !egress::find(text).is_empty());
+            let with_urls = &mut reached[usize::from(row["is_attack"] == true)];
+            *with_urls += usize::from(found.is_some() || leads);
             let [caught, missed, alarms, quiet] = said.entry(class).or_default();
             match (row["is_attack"] == true, found.is_some()) {
                 (true, true) => *caught += 1,
@@ -138,6 +143,19 @@ fn labelled_texts_and_commands_by_class() {
             "{file}: caught {}, missed {}, false alarms {}, quiet {}",
             sum[0], sum[1], sum[2], sum[3]
         );
+        println!(
+            "{file}: with a rule for URLs that lists no host, caught {}, false alarms {}",
+            reached[1], reached[0]
+        );
         assert!(sum[2] <= 3, "{file}: {} false alarms", sum[2]);
+        if file == "defenseclaw/exfil.jsonl" {
+            assert_eq!((sum[2], reached[0]), (0, 0), "near misses");
+            assert!(
+                sum[0] >= 30 && reached[1] >= 42,
+                "{} {}",
+                sum[0],
+                reached[1]
+            );
+        }
     }
 }

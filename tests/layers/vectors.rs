@@ -47,6 +47,30 @@ fn the_public_matchers_decide_every_vector() {
     assert!(right >= 60, "only {right} vectors");
 }
 
+/// Vectors of our own, in the same form: each verdict is a person's judgement by the same semantics.
+#[test]
+fn the_public_matchers_decide_our_own_vectors() {
+    let text = include_str!("vectors_own.json");
+    let file = file::File::read(text).unwrap();
+    let value: Value = serde_json::from_str(text).unwrap();
+    let given = value["vectors"].as_array().unwrap();
+    let mut wrong = Vec::new();
+    let mut kinds = std::collections::BTreeMap::<&str, [usize; 2]>::new();
+    for (vector, given) in file.vectors.iter().zip(given) {
+        let expected = given["expected"]["verdict"].as_str().unwrap();
+        let said = file.decide(vector).unwrap();
+        let verdict = if said.is_ok() { "allow" } else { "deny" };
+        if expected != verdict {
+            wrong.push(format!("{}: {verdict}, {said:?}", vector.id));
+        }
+        kinds.entry(&vector.kind).or_default()[usize::from(expected == "allow")] += 1;
+    }
+    assert_eq!(wrong, [] as [String; 0]);
+    assert_eq!(kinds.len(), 14, "{kinds:?}");
+    let few = |[hostile, benign]: &[usize; 2]| *hostile < 10 || *benign < 5;
+    assert!(!kinds.values().any(few), "{kinds:?}");
+}
+
 /// The policy of a vector, as far as it is one of hosts, schemes and ports.
 fn layer_policy(given: &Value) -> Policy {
     let texts = |key: &str| file::texts(given, key).unwrap();

@@ -9,6 +9,7 @@
 )]
 
 mod bodies;
+mod budgets;
 mod clients;
 mod docs;
 mod heads;
@@ -17,6 +18,7 @@ mod identity;
 mod lifecycle;
 mod origins;
 mod provenance;
+mod rendered;
 mod service;
 mod streams;
 #[expect(dead_code, reason = "other crates of tests use the rest")]

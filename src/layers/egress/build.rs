@@ -79,6 +79,8 @@ pub struct ForwardMatcher {
     pub id: RuleId,
     /// The matcher.
     pub rule: Rule,
+    /// How much a session may send to one host; `None`: any amount.
+    pub budget: Option<Budget>,
 }
 
 /// The rule of the policy's `forward`, ready to run; nothing where it has none.
@@ -104,6 +106,7 @@ pub(super) fn forward(policy: &Policy, problems: &mut Vec<Problem>) -> Option<Fo
     Some(ForwardMatcher {
         id: given.id.clone(),
         rule,
+        budget: given.budget.clone(),
     })
 }
 

@@ -31,6 +31,10 @@ const FRAMING: Denied = Denied::new(
     Code::MalformedRequest,
     "Content-Length and Transfer-Encoding, or several of one, or a coding other than chunked",
 );
+const BODY: Denied = Denied::new(
+    Code::MalformedRequest,
+    "CONNECT with a body, which some readers take for the first bytes of the tunnel",
+);
 const TUNNEL: Denied = Denied::new(
     Code::MalformedRequest,
     "CONNECT where a request is expected, or a request where CONNECT is",
@@ -167,6 +171,12 @@ pub fn connect(rule: &Rule, head: &Head<'_>) -> Result<Tunnel, Denied> {
     let target = read_authority("", head.target)?;
     let port = target.port.ok_or(AUTHORITY_FORM)?;
     head.plain()?;
+    let length = head.values("content-length");
+    if length.iter().any(|value| value.trim_ascii() != b"0")
+        || !head.values("transfer-encoding").is_empty()
+    {
+        return Err(BODY);
+    }
     if let Some(host) = head.host()?
         && (host.host != target.host || host.port.is_some_and(|asked| asked != port))
     {

@@ -35,6 +35,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 pub use args::{Fields, Objection, Reading, arguments};
+pub use budget::{Amount, Spending};
 pub use build::{ForwardMatcher, forward_matcher, of_lists};
 pub use code::{Code, Denied};
 pub use deny::{
@@ -155,6 +156,12 @@ impl Egress {
 
     /// A destination of the forward proxy, or where a redirect leads.
     fn target(&self, target: &EgressTarget, context: &Context<'_>) -> Verdict {
+        if target.body.is_some() {
+            return self
+                .secrets
+                .target(target, context.exchange)
+                .map_or(Verdict::Allow, Verdict::Deny);
+        }
         let (id, judged) = match (context.exchange.kind, &self.forward, &self.default) {
             (RouteKind::Forward, Some(forward), _) => {
                 let sent = context.exchange.leg == Leg::ToUpstream;
@@ -175,14 +182,13 @@ impl Egress {
         let Some((id, rendered)) = &self.rendered else {
             return Verdict::Allow;
         };
-        let refused = rendered.refused(&text.text);
-        let Some(first) = refused.first() else {
+        let Some((denied, edits)) = rendered.neutralised(text) else {
             return Verdict::Allow;
         };
         Verdict::Rewrite(Rewrite {
             kind: RewriteKind::Redact,
-            finding: objection(id, None, first.denied),
-            edits: rendered.edits(&text.text, &refused),
+            finding: objection(id, None, denied),
+            edits,
         })
     }
 
@@ -191,6 +197,7 @@ impl Egress {
             Item::ToolCall(call) => {
                 !self.rules(context).is_empty() || self.secrets.reaches(call, context)
             }
+            Item::Egress(target) if target.body.is_some() => self.secrets.are_looked_for(),
             Item::Egress(_) if context.exchange.kind == RouteKind::Forward => {
                 self.forward.is_some()
             }

@@ -175,6 +175,31 @@ impl Rule {
         self.host(host, port, matches!(port, 80 | 443)).map(drop)
     }
 
+    /// What a host is counted under: itself where an entry names it, else the wildcard or range that lets it pass, so that
+    /// what one entry stands for is one place, however many names it has. A host on no list is its own place.
+    pub fn place(&self, host: &Host) -> String {
+        match host {
+            Host::Domain(name) if !self.exact.contains_key(name) => {
+                let dots = name.match_indices('.').map(|(dot, _)| dot + 1);
+                let mut parents = dots.filter_map(|at| name.get(at..));
+                match parents.find(|parent| self.below.contains_key(*parent)) {
+                    Some(parent) => format!("*.{parent}"),
+                    None if !self.public.is_empty() && deny::is_public_name(name) => "*".to_owned(),
+                    None => name.clone(),
+                }
+            }
+            Host::Ip(address) => {
+                let mut nets = self.nets.iter().filter_map(|entry| match &entry.pattern {
+                    Pattern::Net(net) if net.contains(address) => Some(net),
+                    _ => None,
+                });
+                nets.next()
+                    .map_or_else(|| host.to_string(), ToString::to_string)
+            }
+            Host::Domain(name) => name.clone(),
+        }
+    }
+
     /// Entries for addresses.
     pub(super) fn nets(&self) -> impl Iterator<Item = &Entry> {
         self.nets.iter()

@@ -307,11 +307,12 @@ pub fn read_authority(scheme: &'static str, authority: &str) -> Result<Target, D
 }
 
 fn read_port(text: &str) -> Result<u16, Denied> {
-    let plain = !text.is_empty() && text.len() <= 5 && text.bytes().all(|b| b.is_ascii_digit());
-    if !plain {
+    // As it would be written again: a zero before it is octal to some readers, and `0` is no port.
+    let plain = text.len() <= 5 && text.bytes().all(|b| b.is_ascii_digit());
+    if !plain || text.starts_with('0') {
         return Err(PORT);
     }
-    text.parse().ok().filter(|port| *port != 0).ok_or(PORT)
+    text.parse().map_err(|_| PORT)
 }
 
 fn read_host(text: &str) -> Result<Host, Denied> {
@@ -452,6 +453,7 @@ mod tests {
             "https://:80/",
             "https://a.example:/",
             "https://a.example:+80/",
+            "https://a.example:080/",
             "https://a.example:80:80/",
             "https://a.example:99999/",
             "http://127.1/",

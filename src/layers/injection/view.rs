@@ -5,6 +5,8 @@ use std::ops::Range;
 
 use unicode_normalization::char::decompose_compatible;
 
+use crate::unicode;
+
 /// A normalised copy. Plain ASCII keeps its offsets and costs one pass.
 #[derive(Debug)]
 pub struct View {
@@ -238,11 +240,8 @@ fn is_mark(c: char) -> bool {
 fn is_ignorable(c: char) -> bool {
     (c.is_control() && !matches!(c, '\t' | '\n' | '\r'))
         || is_mark(c)
-        || matches!(c,
-            '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
-            | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
-            | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
-            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+        || unicode::is_ignorable(c)
+        || unicode::is_annotation(c)
 }
 
 #[cfg(test)]

@@ -10,20 +10,23 @@ use crate::item::Place;
 use crate::policy::Permit;
 use crate::wire::json::{Document, Kind, Node};
 
-/// Keys of people who get the event (Google Calendar, Microsoft Graph, iCalendar).
-const GUEST_LISTS: [&str; 12] = [
-    "attendee",
-    "attendees",
-    "attendeeemails",
-    "requiredattendees",
-    "optionalattendees",
-    "guest",
-    "guests",
-    "guestemails",
-    "invitee",
-    "invitees",
-    "participant",
-    "participants",
+/// Words for people who get the event (Google Calendar, Microsoft Graph, iCalendar).
+const GUEST: [&str; 4] = ["attendee", "guest", "invitee", "participant"];
+
+/// What may stand around such a word, or `s` behind it, in the key of a list of them: `optionalAttendees`, `guestEmails`.
+const AROUND: [&str; 12] = [
+    "",
+    "additional",
+    "extra",
+    "external",
+    "new",
+    "optional",
+    "other",
+    "required",
+    "resource",
+    "address",
+    "email",
+    "list",
 ];
 
 /// Keys of who gets the answers.
@@ -77,8 +80,11 @@ pub(super) fn find(found: &mut Found<'_>, document: &Document) {
         others: Vec::new(),
     };
     each_member(document.root(), &mut String::new(), &mut |at, key, node| {
-        if GUEST_LISTS.contains(&key) {
-            people.add(at, node, true);
+        if lists_guests(key) {
+            // `additionalGuests: 2` says how many, not who.
+            let counts = matches!(node.kind, Kind::Number)
+                && !GUEST.iter().any(|word| key.starts_with(word));
+            people.add(at, node, !counts);
         } else if HOSTS.contains(&key) {
             people.add(at, node, false);
         }
@@ -94,7 +100,24 @@ pub(super) fn find(found: &mut Found<'_>, document: &Document) {
 
 /// Whether the kind looks at what stands under this squashed key by itself.
 pub(super) fn covers(key: &str) -> bool {
-    GUEST_LISTS.contains(&key) || HOSTS.contains(&key)
+    lists_guests(key) || HOSTS.contains(&key)
+}
+
+/// Whether such a squashed key is one of guests.
+fn lists_guests(key: &str) -> bool {
+    GUEST.iter().any(|word| {
+        key.split_once(word).is_some_and(|(before, after)| {
+            let after = after.strip_prefix('s').unwrap_or(after);
+            let after = after.strip_suffix('s').unwrap_or(after);
+            let after = if after == "addresse" {
+                "address"
+            } else {
+                after
+            };
+            let addresses = ["emailaddress", "emailaddresse"];
+            AROUND.contains(&before) && (AROUND.contains(&after) || addresses.contains(&after))
+        })
+    })
 }
 
 /// Addresses that the rule's places leave out.

@@ -11,6 +11,7 @@ use unicode_normalization::char::decompose_compatible;
 use super::code::{Code, Fault};
 use crate::layers::egress::read_domain;
 use crate::policy::{List, Plus};
+use crate::unicode::{is_annotation, is_ignorable, is_separator};
 
 /// An address as it is compared.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -91,19 +92,12 @@ pub(super) fn check_hidden(text: &str) -> Result<(), Fault> {
 
 /// What some reader takes for the end of a line.
 pub(super) const fn is_line_break(c: char) -> bool {
-    matches!(
-        c,
-        '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}'
-    )
+    matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}') || is_separator(c)
 }
 
 /// Characters that a person does not see and a mail program may act on.
 fn is_hidden(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}'
-            | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
-            | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+    c.is_control() || is_ignorable(c) || is_annotation(c) || is_separator(c)
 }
 
 /// Splits at the commas outside quotes.
@@ -180,13 +174,16 @@ fn check_name(name: &str) -> Result<(), Fault> {
 fn read_address(text: &str) -> Result<Address, Fault> {
     let plain = |why| {
         let unusual = |c: char| "()<>[]:;\"\\,".contains(c);
-        let syntax = text.contains(unusual) || text.contains("=?");
-        if syntax {
+        if text.contains(unusual) {
             Fault::unsupported("a comment, group, route, quoted part or literal")
         } else {
             Fault::malformed(why)
         }
     };
+    if text.contains("=?") {
+        // Its characters are plain ones, and some mail programs decode it all the same: to another address.
+        return Err(Fault::unsupported("an encoded word"));
+    }
     let (local, domain) = text.split_once('@').ok_or(plain("no address"))?;
     let atom = |atom: &str| !atom.is_empty() && atom.chars().all(is_atext);
     if !local.split('.').all(atom) {

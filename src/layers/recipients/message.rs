@@ -41,6 +41,16 @@ const DELIVERED: [&str; 7] = [
     "apparently-to",
 ];
 
+/// Whether a field of this name, in lower case, names who gets the message or what is answered to it.
+pub(super) fn names_recipients(name: &str) -> bool {
+    RECIPIENTS.contains(&name)
+}
+
+/// Whether it names who gets the message.
+pub(super) fn delivers(name: &str) -> bool {
+    DELIVERED.contains(&name)
+}
+
 /// Fields that may stand once (RFC 5322 section 3.6, RFC 2045).
 const ONCE: [&str; 14] = [
     "to",

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use serde_json::Value;
 
 use crate::store::tickets::digest::sha256_hex;
+use crate::unicode::{is_blank, is_ignorable, is_separator, is_unshown};
 
 /// Longest value, in characters, that is shown whole.
 const WHOLE: usize = 120;
@@ -15,35 +16,9 @@ const HEAD: usize = 72;
 /// And at its end.
 const TAIL: usize = 24;
 
-/// Characters that a reader cannot see, or that change how others are read: `Default_Ignorable_Code_Point` of the Unicode
-/// Character Database, bidirectional controls (UAX 9), line separators, unusual spaces, tags, private use, specials.
-const HIDDEN: &[(char, char)] = &[
-    ('\u{a0}', '\u{a0}'),
-    ('\u{ad}', '\u{ad}'),
-    ('\u{34f}', '\u{34f}'),
-    ('\u{61c}', '\u{61c}'),
-    ('\u{115f}', '\u{1160}'),
-    ('\u{1680}', '\u{1680}'),
-    ('\u{17b4}', '\u{17b5}'),
-    ('\u{180b}', '\u{180f}'),
-    ('\u{2000}', '\u{200f}'),
-    ('\u{2028}', '\u{202f}'),
-    ('\u{205f}', '\u{206f}'),
-    ('\u{2800}', '\u{2800}'),
-    ('\u{3000}', '\u{3000}'),
-    ('\u{3164}', '\u{3164}'),
-    ('\u{e000}', '\u{f8ff}'),
-    ('\u{fe00}', '\u{fe0f}'),
-    ('\u{feff}', '\u{feff}'),
-    ('\u{ffa0}', '\u{ffa0}'),
-    ('\u{fff0}', '\u{ffff}'),
-    ('\u{1bca0}', '\u{1bca3}'),
-    ('\u{1d173}', '\u{1d17a}'),
-    ('\u{e0000}', '\u{10ffff}'),
-];
-
+/// What a person does not see, or cannot tell from something else.
 fn is_hidden(c: char) -> bool {
-    c.is_control() || HIDDEN.iter().any(|(from, to)| (*from..=*to).contains(&c))
+    c.is_control() || is_ignorable(c) || is_blank(c) || is_separator(c) || is_unshown(c)
 }
 
 /// The text with every hidden character, and the backslash, as an escape: `\n`, `\\`, `\u{202e}`. No two texts look alike

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Allowed, Fallback, Selector};
+use super::{Allowed, Fallback, Per, Selector};
 use crate::layers::egress::Reading;
 use crate::names::{ListName, RuleId};
 
@@ -56,15 +56,17 @@ pub struct EgressRule {
     pub otherwise: Fallback,
 }
 
-/// How much a session may send to one host.
+/// How much a session may send to one host, or to all that one wildcard stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Bytes of arguments.
+    /// Bytes.
     pub bytes: Option<u64>,
-    /// Bytes that the arguments tell, estimated from how often each byte stands in them.
+    /// Bytes that these tell at most, by how often each byte stands in them.
     pub entropy: Option<u64>,
     /// How long a call counts; `None`: as long as the session is remembered.
     pub window: Option<Duration>,
+    /// Whose calls count together.
+    pub per: Per,
 }
 
 impl EgressRule {
@@ -95,6 +97,8 @@ pub struct ForwardRule {
     pub methods: Vec<String>,
     /// A tunnel must begin with TLS that asks for the tunnel's own name.
     pub require_sni: bool,
+    /// How much a session may send to one host; `None`: any amount.
+    pub budget: Option<Budget>,
 }
 
 /// Where images and links of rendered text may lead.

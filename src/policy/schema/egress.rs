@@ -17,19 +17,7 @@ pub(super) fn rule(with_at: bool) -> Value {
             "description": "by_key (default): a text is searched, and is a URL under a key such as `url`; within: always searched; whole: each text is one URL"
         }),
     );
-    let size = |what: &str| json!({"type": "string", "pattern": "^[0-9]+ ?(B|KiB|MiB|GiB)$", "description": format!("Most {what} to one host")});
-    let budget = object(
-        &[],
-        &json!({
-            "bytes": size("bytes"),
-            "entropy": size("bytes that arguments tell"),
-            "window": {"type": "string", "minLength": 1, "description": "How long a call counts; as long as the session (default)"}
-        }),
-    );
-    properties.insert(
-        "budget".to_owned(),
-        described(budget, "How much a session may send to one host"),
-    );
+    properties.insert("budget".to_owned(), budget());
     let usual = if with_at {
         super::USUAL
     } else {
@@ -43,6 +31,23 @@ pub(super) fn rule(with_at: bool) -> Value {
     described(
         object(&["allow"], &properties.into()),
         "URLs in any argument of a tool whose rule has no egress",
+    )
+}
+
+fn budget() -> Value {
+    let size = |what: &str| json!({"type": "string", "pattern": "^[0-9]+ ?(B|KiB|MiB|GiB)$", "description": format!("Most {what} to one host")});
+    let budget = object(
+        &[],
+        &json!({
+            "bytes": size("bytes"),
+            "entropy": size("bytes that what is sent can tell"),
+            "window": {"type": "string", "minLength": 1, "description": "How long a call counts; as long as the session (default)"},
+            "per": {"enum": ["session", "principal"], "description": "Whose calls count together; session (default)"}
+        }),
+    );
+    described(
+        budget,
+        "How much a session may send to one host, or to all that one wildcard stands for",
     )
 }
 
@@ -61,6 +66,7 @@ pub(super) fn forward() -> Value {
         "require_sni".to_owned(),
         json!({"type": "boolean", "description": "A tunnel must begin with TLS that asks for the tunnel's own name; true (default)"}),
     );
+    properties.insert("budget".to_owned(), budget());
     described(
         object(&["allow"], &properties.into()),
         "What the forward proxy lets pass",

@@ -23,12 +23,18 @@ impl Reading<'_> {
         let mut read = |key| inner.as_mut().and_then(|fields| fields.optional(key));
         let (agents, with_approvers, operations) =
             (read("agents"), read("approvers"), read("operations"));
-        let forward = read("forward");
+        let (forward, forward_tls) = (read("forward"), read("forward_tls"));
         let (hosts, origins, tls, h2c) = (read("hosts"), read("origins"), read("tls"), read("h2c"));
         if let (Some(field), false) = (&with_approvers, approvers) {
             field.error(
                 "there is a listener for approvers and nobody who may use it",
                 "add `approvers`, or remove `listen.approvers`",
+            );
+        }
+        if let (None, Some(field)) = (&forward, &forward_tls) {
+            field.error(
+                "there is TLS for a forward listener that is not there",
+                "add `listen.forward`, or remove `listen.forward_tls`",
             );
         }
         let fields = [agents, with_approvers, operations, forward];
@@ -52,6 +58,9 @@ impl Reading<'_> {
         let files = tls
             .as_ref()
             .map_or(Some(None), |field| self.listen_tls(field).map(Some));
+        let forward_files = forward_tls
+            .as_ref()
+            .map_or(Some(None), |field| self.listen_tls(field).map(Some));
         let plain_http2 = h2c.as_ref().map_or(Some(false), Field::bool);
         if let (Some(_), Some(true), Some(field)) = (&tls, plain_http2, &h2c) {
             field.error(
@@ -65,6 +74,7 @@ impl Reading<'_> {
             approvers_tls: approvers_tls?,
             operations: operations?,
             forward: forward?,
+            forward_tls: forward_files?,
             hosts: hosts?,
             origins: origins?,
             tls: files?,

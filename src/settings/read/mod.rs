@@ -149,17 +149,28 @@ impl Reading<'_> {
         // What cannot be read is there all the same.
         let with_approvers = approvers.as_ref().is_none_or(|it| !it.is_empty());
         let listen = self.listen(&mut fields, with_approvers);
-        let upstreams = fields
-            .required("upstreams")
-            .and_then(|field| self.upstreams(&field));
-        let routes = fields
-            .required("routes")
-            .and_then(|field| routes::routes(&field, root, &self.folder));
-        if root
+        let forward = root
             .peek("listen")
             .and_then(|listen| listen.peek("forward"))
-            .is_some()
-        {
+            .is_some();
+        // A forward proxy by itself needs neither.
+        let alone = forward && root.peek("routes").is_none();
+        let upstreams = if alone {
+            fields.optional_or("upstreams", BTreeMap::new(), |field| self.upstreams(field))
+        } else {
+            fields
+                .required("upstreams")
+                .and_then(|field| self.upstreams(&field))
+        };
+        let routes = if alone {
+            fields.optional("routes");
+            Some(Vec::new())
+        } else {
+            fields
+                .required("routes")
+                .and_then(|field| routes::routes(&field, root, &self.folder))
+        };
+        if forward {
             reserved(root);
         }
         let stores = fields.optional_or("stores", BTreeMap::new(), |field| self.stores(field));

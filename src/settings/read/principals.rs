@@ -152,13 +152,20 @@ pub(super) fn digest(field: &Field<'_>) -> Option<[u8; 32]> {
 }
 
 fn mtls(field: &Field<'_>, root: &Field<'_>) -> Option<Principals> {
-    let authority = root
-        .peek("listen")
-        .and_then(|listen| listen.peek("tls")?.peek("client_ca"));
-    if authority.is_none() {
+    let listen = root.peek("listen");
+    let listens = |key| listen.as_ref().and_then(|listen| listen.peek(key));
+    let verifies = |tls| listens(tls).and_then(|tls| tls.peek("client_ca")).is_some();
+    if root.peek("routes").is_some() && !verifies("tls") {
         field.error(
             "nobody verifies client certificates",
             "name their authorities in `listen.tls.client_ca`",
+        );
+        return None;
+    }
+    if listens("forward").is_some() && !verifies("forward_tls") {
+        field.error(
+            "nobody verifies client certificates at the forward listener",
+            "name their authorities in `listen.forward_tls.client_ca`, or remove `listen.forward`",
         );
         return None;
     }

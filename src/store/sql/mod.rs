@@ -1,5 +1,6 @@
 //! Read-only SQL: the look-ups of layers and the judge of eval. One SELECT, bound parameters, proved unable to write.
 
+mod attempts;
 pub mod mysql;
 pub mod postgres;
 mod proof;

@@ -475,8 +475,8 @@ pub fn spent(mandate: &Mandate, call: &Presented, spend: Option<&Spend>) -> Opti
     if amount.is_sign_negative() && !amount.is_zero() {
         return None;
     }
-    let spent = mandate.spent.checked_add(amount)?;
+    let sum = mandate.spent.checked_add(amount)?;
     let fits = used <= mandate.uses.min(offer.uses)
-        && limit(mandate, offer).is_none_or(|limit| spent <= limit);
-    fits.then_some((used, spent))
+        && limit(mandate, offer).is_none_or(|limit| sum <= limit);
+    fits.then_some((used, sum))
 }

@@ -324,6 +324,7 @@ fn entry(
     Ok(Entry {
         account: Account {
             rule: condition.id.clone(),
+            of: None,
             owner,
         },
         amount,

@@ -7,13 +7,14 @@
 mod css;
 mod html;
 mod markdown;
+mod piece;
 
 use std::ops::Range;
 
 use super::code::{Code, Denied};
-use super::find::is_invisible;
 use super::rules::Rule;
 use super::target::{BACKSLASH, CONTROL, SCHEME, Url};
+use crate::unicode::is_ignorable;
 
 /// Schemes that lead to no host and that a rule may list all the same: the first three in links, the others in images.
 pub const HOSTLESS: [&str; 5] = ["mailto", "tel", "sms", "data", "cid"];
@@ -182,7 +183,7 @@ fn reference(rule: &Rule, how: Use, text: &str) -> Result<(), Denied> {
     }
     // Some clients drop or trim these, and then read a URL of its own.
     let first = text.find(['/', '?', '#']).unwrap_or(text.len());
-    let odd = |c: char| is_invisible(c) || (!c.is_ascii() && c.is_whitespace());
+    let odd = |c: char| is_ignorable(c) || (!c.is_ascii() && c.is_whitespace());
     if text.get(..first).unwrap_or_default().contains(odd) {
         return Err(CONTROL);
     }
@@ -203,6 +204,10 @@ fn reference(rule: &Rule, how: Use, text: &str) -> Result<(), Denied> {
             Ok(())
         };
     };
+    // Nothing behind it: it leads nowhere.
+    if scheme.len() + 1 == text.len() {
+        return Ok(());
+    }
     let scheme = scheme.to_ascii_lowercase();
     let hostless = match how {
         Use::Followed => matches!(scheme.as_str(), "mailto" | "tel" | "sms"),

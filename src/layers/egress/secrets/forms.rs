@@ -5,6 +5,7 @@
 use percent_encoding::percent_decode_str;
 
 use super::check::decoded;
+use crate::unicode::is_ignorable;
 
 /// Shortest run of base64 and hexadecimal digits that is decoded: a shorter one holds no secret.
 const SHORTEST: usize = 20;
@@ -14,7 +15,7 @@ const LINE: usize = 60;
 /// Shows every other form of the text.
 pub(super) fn forms(text: &str, show: &mut dyn FnMut(&str)) {
     if !text.is_ascii() {
-        let seen: String = text.chars().filter(|c| !is_hidden(*c)).collect();
+        let seen: String = text.chars().filter(|c| !is_ignorable(*c)).collect();
         if seen.len() < text.len() {
             show(&seen);
         }
@@ -29,11 +30,6 @@ pub(super) fn forms(text: &str, show: &mut dyn FnMut(&str)) {
         }
     }
     encoded(text, show);
-}
-
-/// Characters that take no room: a reader of the text drops them.
-fn is_hidden(c: char) -> bool {
-    matches!(c, '\u{ad}' | '\u{34f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2064}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// JSON's escapes undone; what is none stays.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::HeaderMap;
+use http::HeaderName;
 
 use super::{Class, Kind, PrivateValues, Scanner, is_ready};
 use crate::item::{EgressTarget, Exchange, Leg, RouteKind, ToolCall};
@@ -13,6 +13,7 @@ use crate::policy::{Effect, Otherwise, Policy, PrivateRule, SecretsRule, Selecto
 use crate::source::Problem;
 use crate::store::Stores;
 use crate::verdict::{Finding, LayerId, Reason};
+use crate::wire::offload::offload;
 
 /// The policy's rules, ready to run.
 #[derive(Default)]
@@ -58,6 +59,11 @@ impl Secrets {
         }
     }
 
+    /// Whether any rule looks for some.
+    pub(in crate::layers::egress) const fn are_looked_for(&self) -> bool {
+        self.scanned.is_some() || !self.private.is_empty()
+    }
+
     /// Every secret in the arguments.
     fn each<'s>(
         &'s self,
@@ -76,27 +82,23 @@ impl Secrets {
         if let Some(Scanned { rule, scanner }) = &self.scanned
             && rule.applies(context).is_some()
             && let Some(headers) = &context.exchange.headers
-            && let Some((at, found)) = in_headers(rule, scanner, headers)
+            && let Some((name, kind)) = scanner.headers(headers, None)
         {
-            tell(&at, found);
+            tell(&field(&name), Found::by(rule, kind));
         }
-        let Some(evidence) = context.exchange.evidence.as_deref() else {
-            return;
-        };
-        for rule in self.private.iter().filter(|rule| !rule.lets(&call.tool)) {
-            let values = evidence.values_in(&rule.tool, &rule.fields);
-            let values = PrivateValues::new(values);
-            if values.is_none() {
-                continue;
+        let rules = self.private.iter().filter(|rule| !rule.lets(&call.tool));
+        for (rule, values) in given(rules, context.exchange) {
+            let found = |kind| Found {
+                rule: &rule.id,
+                otherwise: rule.otherwise,
+                kind,
+            };
+            let scanner = Scanner::default();
+            scanner.value(args, &[], Some(&values), |at, kind| tell(at, found(kind)));
+            let headers = context.exchange.headers.as_deref();
+            if let Some((name, kind)) = headers.and_then(|h| scanner.headers(h, Some(&values))) {
+                tell(&field(&name), found(kind));
             }
-            Scanner::default().value(args, &[], values.as_ref(), |at, kind| {
-                let found = Found {
-                    rule: &rule.id,
-                    otherwise: rule.otherwise,
-                    kind,
-                };
-                tell(at, found);
-            });
         }
     }
 
@@ -122,33 +124,68 @@ impl Secrets {
         });
     }
 
-    /// A destination carries data in its path and query, and with the header fields of a plain request.
+    /// A destination carries data in its name, path and query, with the header fields of a plain request, and in its body,
+    /// which is judged by itself.
     pub(in crate::layers::egress) fn target(
         &self,
         target: &EgressTarget,
         exchange: &Exchange,
     ) -> Option<Finding> {
-        let Scanned { rule, scanner } = self.scanned.as_ref()?;
         if exchange.leg != Leg::ToUpstream {
             return None;
         }
-        let url = target.url.as_ref();
-        if let Some(kind) = url.and_then(|url| scanner.text(url, None)) {
-            return Some(objection(&Found::by(rule, kind), None));
+        if let Some(Scanned { rule, scanner }) = &self.scanned
+            && let Some((at, kind)) = sent(scanner, None, target, exchange)
+        {
+            return Some(objection(&Found::by(rule, kind), at));
         }
-        let headers = exchange.headers.as_ref()?;
-        let (at, found) = in_headers(rule, scanner, headers)?;
-        Some(objection(&found, Some(at)))
+        // No destination of the forward proxy is a tool that may get the values.
+        given(self.private.iter(), exchange).find_map(|(rule, values)| {
+            let (at, kind) = sent(&Scanner::default(), Some(&values), target, exchange)?;
+            let found = Found {
+                rule: &rule.id,
+                otherwise: rule.otherwise,
+                kind,
+            };
+            Some(objection(&found, at))
+        })
     }
 }
 
-fn in_headers<'s>(
-    rule: &'s SecretsRule,
+/// The rules whose tools have given something in this session, with the values.
+fn given<'r>(
+    rules: impl Iterator<Item = &'r PrivateRule>,
+    exchange: &Exchange,
+) -> impl Iterator<Item = (&'r PrivateRule, PrivateValues)> {
+    let evidence = exchange.evidence.as_deref();
+    rules.filter_map(move |rule| {
+        let values = evidence?.values_in(&rule.tool, &rule.fields);
+        Some((rule, PrivateValues::new(values)?))
+    })
+}
+
+/// The first secret in what is sent to a destination, and where it stands.
+fn sent(
     scanner: &Scanner,
-    headers: &HeaderMap,
-) -> Option<(String, Found<'s>)> {
-    let (name, kind) = scanner.headers(headers)?;
-    Some((format!("header {name}"), Found::by(rule, kind)))
+    private: Option<&PrivateValues>,
+    target: &EgressTarget,
+    exchange: &Exchange,
+) -> Option<(Option<String>, Kind)> {
+    if let Some(body) = &target.body {
+        let read = || scanner.body(body.media.as_deref(), &body.bytes, private);
+        let kind = offload(body.bytes.len(), read)?;
+        return Some((Some("body".to_owned()), kind));
+    }
+    let url = target.url.as_ref().unwrap_or(&target.authority);
+    if let Some(kind) = scanner.url(url, private) {
+        return Some((None, kind));
+    }
+    let (name, kind) = scanner.headers(exchange.headers.as_ref()?, private)?;
+    Some((Some(field(&name)), kind))
+}
+
+fn field(name: &HeaderName) -> String {
+    format!("header {name}")
 }
 
 impl<'s> Found<'s> {

@@ -5,6 +5,7 @@
 //! secrets: a UUID, a hash or an order number has no mark, and nothing is told by its randomness alone. What only stands for a
 //! secret (`sk-xxxx`, `<token>`, `AKIA…EXAMPLE`) is none. Pure: nothing here knows a policy or a session.
 
+mod body;
 mod cards;
 mod check;
 mod files;
@@ -173,13 +174,17 @@ impl Scanner {
 
     /// The first secret in the header fields of a request. Credentials are at home in some: there only what is registered is
     /// looked for.
-    pub fn headers(&self, headers: &HeaderMap) -> Option<(HeaderName, Kind)> {
+    pub fn headers(
+        &self,
+        headers: &HeaderMap,
+        private: Option<&PrivateValues>,
+    ) -> Option<(HeaderName, Kind)> {
         headers.iter().find_map(|(name, value)| {
             let text = String::from_utf8_lossy(value.as_bytes());
-            let found = self.text(&text, None)?;
+            let found = self.text(&text, private)?;
             let at_home = HOMES.contains(name) && found.class() == Class::Credentials;
             let kind = if at_home {
-                self.only(Class::Registered).text(&text, None)?
+                self.only(&[Class::Registered]).text(&text, None)?
             } else {
                 found
             };
@@ -187,17 +192,13 @@ impl Scanner {
         })
     }
 
-    fn only(&self, class: Class) -> Self {
-        let classes = self.classes.iter().copied().filter(|other| *other == class);
+    fn only(&self, classes: &[Class]) -> Self {
+        let own = self.classes.iter().copied();
+        let classes = own.filter(|class| classes.contains(class));
         Self {
             classes: classes.collect(),
             register: Arc::clone(&self.register),
         }
-    }
-
-    /// The first secret in a body: as text, whatever its type.
-    pub fn body(&self, body: &[u8], private: Option<&PrivateValues>) -> Option<Kind> {
-        self.text(&String::from_utf8_lossy(body), private)
     }
 }
 

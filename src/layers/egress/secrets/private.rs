@@ -2,6 +2,8 @@
 //!
 //! Compared without case, spaces and the signs that divide numbers, so that `123-45-6789` is also `123 45 6789`.
 
+use std::collections::HashSet;
+
 use aho_corasick::AhoCorasick;
 
 /// Shortest value, in characters that are compared: a shorter one stands everywhere by chance.
@@ -22,9 +24,10 @@ impl PrivateValues {
             .map(|value| comparable(value).0)
             .filter(|value| value.chars().count() >= SHORTEST)
             .collect();
-        read.sort_unstable();
-        read.dedup();
-        read.truncate(MOST);
+        // Values come in the order in which they were given.
+        read.reverse();
+        let mut seen = HashSet::new();
+        read.retain(|value| seen.len() < MOST && seen.insert(value.clone()));
         if read.is_empty() {
             return None;
         }
@@ -74,5 +77,13 @@ mod tests {
             assert!(!values.is_in(text), "{text}");
         }
         assert!(PrivateValues::new(["42", "", "a-b"]).is_none());
+    }
+
+    #[test]
+    fn of_too_many_values_the_newest_are_looked_for() {
+        let given: Vec<_> = (0..=MOST).rev().map(|n| format!("value-{n:06}")).collect();
+        let values = PrivateValues::new(given.iter().map(String::as_str)).unwrap();
+        assert!(values.is_in("value 000000"));
+        assert!(!values.is_in(&given[0]));
     }
 }

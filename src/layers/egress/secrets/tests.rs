@@ -310,6 +310,13 @@ fn credential_files_are_told_by_where_they_lie() {
         "/run/secrets/db-password",
         "/etc/ssl/private/server.key",
         "~/.gnupg/secring.gpg",
+        "tail -50 /var/log/auth.log",
+        "zcat /var/log/auth.log.2.gz",
+        "/var/log/audit/audit.log",
+        "sudo cat /private/etc/master.passwd",
+        "reg save C:\\Windows\\System32\\config\\SAM x",
+        ".env",
+        "./.env.production",
     ] {
         assert_eq!(
             scanner.text(path, None),
@@ -326,6 +333,12 @@ fn credential_files_are_told_by_where_they_lie() {
         "/etc/hosts",
         "~/.environment/readme",
         "docs about /etc/shadows",
+        "/var/log/syslog",
+        "/var/log/auth.logger",
+        ".env.example",
+        "copy .env.example to .env first",
+        "src/.env",
+        ".environment",
     ] {
         assert_eq!(scanner.text(path, None), None, "{path}");
     }
@@ -341,7 +354,7 @@ fn credentials_are_at_home_in_some_headers_and_registered_secrets_in_none() {
         let mut headers = HeaderMap::new();
         headers.insert(name, value.parse().unwrap());
         scanner
-            .headers(&headers)
+            .headers(&headers, None)
             .map(|(name, kind)| (name.to_string(), kind))
     };
     assert_eq!(say("authorization", &format!("Bearer {key}")), None);
@@ -354,7 +367,7 @@ fn credentials_are_at_home_in_some_headers_and_registered_secrets_in_none() {
         Some(("authorization".to_owned(), Kind::Registered))
     );
     assert_eq!(
-        scanner.body(format!("a={key}").as_bytes(), None),
+        scanner.body(None, format!("a={key}").as_bytes(), None),
         Some(Kind::Stripe)
     );
 }

@@ -4,7 +4,7 @@ use super::allowed::allowed;
 use super::{Names, all, id, otherwise, selectors};
 use crate::layers::egress::{HOSTLESS, Reading, SCHEMES};
 use crate::names::ListName;
-use crate::policy::{Budget, EgressRule, ForwardRule, List, Reach, RenderedRule, Selector};
+use crate::policy::{Budget, EgressRule, ForwardRule, List, Per, Reach, RenderedRule, Selector};
 use crate::source::{Field, Fields, did_you_mean};
 
 pub(super) fn egress(field: &Field<'_>, names: &Names<'_>) -> Option<EgressRule> {
@@ -69,10 +69,14 @@ fn budget(field: &Field<'_>) -> Option<Budget> {
         Some(field) => super::conditions::window(&field).map(Some),
         None => Some(None),
     };
+    let per = fields.optional_or("per", Per::Session, |field| {
+        field.choice(&[("session", Per::Session), ("principal", Per::Principal)])
+    });
     let budget = Budget {
         bytes: bytes?,
         entropy: entropy?,
         window: window?,
+        per: per?,
     };
     if budget.bytes.is_none() && budget.entropy.is_none() {
         field.error(
@@ -102,12 +106,17 @@ pub(in crate::policy::compile) fn forward(
         Some(field) => field.bool(),
         None => Some(true),
     };
+    let budget = match fields.optional("budget") {
+        Some(field) => budget(&field).map(Some),
+        None => Some(None),
+    };
     Some(ForwardRule {
         id: id(field),
         allow: allow?,
         reach: reach?,
         methods: methods?,
         require_sni: require_sni?,
+        budget: budget?,
     })
 }
 

@@ -13,6 +13,7 @@ use mysql_async::consts::ColumnType;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Column, Conn, Error, Opts, OptsBuilder, Params, SslOpts, Value};
 
+use super::attempts::is_this_machine;
 use super::remote::{Driver, Meter, Remote};
 use super::tokens::{Dialect, Translated};
 use super::{Limits, ReadOnlySql, Rows, ServerTls, SqlError, SqlValue};
@@ -69,13 +70,7 @@ pub fn open(
 /// Whether the URL's host is this machine; `None` where it is no URL of MySQL.
 pub fn is_local(url: &str) -> Option<bool> {
     let opts = Opts::from_url(url).ok()?;
-    let host = opts.ip_or_hostname().trim_matches(['[', ']']);
-    let address = host.parse::<std::net::IpAddr>();
-    Some(
-        opts.socket().is_some()
-            || host == "localhost"
-            || address.is_ok_and(|address| address.is_loopback()),
-    )
+    Some(opts.socket().is_some() || is_this_machine(opts.ip_or_hostname()))
 }
 
 struct MySql {

@@ -3,11 +3,13 @@
 //! A session that is read-only proves nothing, since the session can undo it. Statements that make or drop a table cannot be
 //! rolled back here, so the attempts are ones that must fail in any case, and the error tells whether the privilege was missing.
 
+use futures_util::future::BoxFuture;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error, Row, Value};
 
 use super::said;
 use crate::store::sql::SqlError;
+use crate::store::sql::attempts::{Outcome, Proof, Tries, on_rows};
 
 /// Privileges that let nobody write.
 const READS: [&str; 4] = ["USAGE", "SELECT", "SHOW VIEW", "SHOW DATABASES"];
@@ -22,62 +24,38 @@ GROUP BY t.table_schema, t.table_name ORDER BY t.table_schema, t.table_name LIMI
 
 /// Asks, then tries; nothing is left behind, whatever comes of it. `database` is its name in errors.
 pub(super) async fn prove_read_only(conn: &mut Conn, database: &str) -> Result<(), SqlError> {
-    let writable = |probe: String| SqlError::Writable {
-        database: database.to_owned(),
-        probe,
+    let proof = Proof {
+        database,
+        who: "account",
     };
-    let unproved = |cause: String| SqlError::Open {
-        database: database.to_owned(),
-        cause: format!("cannot prove that it is read-only: {cause}"),
-    };
+    let unproved = |cause: String| proof.unproved(cause);
     for row in texts(conn, "SHOW GRANTS").await.map_err(unproved)? {
         let grant = row.into_iter().next().unwrap_or_default();
         if let Some(more) = beyond_reading(&grant) {
-            return Err(writable(format!("the grant of {more}")));
+            return Err(proof.writable(format!("the grant of {more}")));
         }
     }
-    let tables = texts(conn, TABLES).await.map_err(unproved)?;
-    let mut refused = false;
-    for row in tables {
+    let mut attempts = Vec::new();
+    for row in texts(conn, TABLES).await.map_err(unproved)? {
         let [schema, table, column] = row.as_slice() else {
             continue;
         };
-        let (table, column) = (
-            format!("{}.{}", quoted(schema), quoted(table)),
-            quoted(column),
-        );
-        let gone = format!(
-            "{}.`holdpoint_write_probe_that_is_not_there`",
-            quoted(schema)
-        );
-        for attempt in [
-            format!("INSERT INTO {table} SELECT * FROM {table} WHERE 1 = 0"),
-            format!("UPDATE {table} SET {column} = {column} WHERE 1 = 0"),
-            format!("DELETE FROM {table} WHERE 1 = 0"),
-            // The table is there already, and the other is not: these fail in any case.
-            format!("CREATE TABLE {table} (x int)"),
-            format!("DROP TABLE {gone}"),
-        ] {
-            match tried(conn, &attempt).await.map_err(unproved)? {
-                Outcome::Refused => refused = true,
-                Outcome::Unclear => {}
-                Outcome::Wrote => return Err(writable(attempt)),
-            }
-        }
+        let schema = quoted(schema);
+        let table = format!("{schema}.{}", quoted(table));
+        attempts.extend(on_rows(&table, &quoted(column)));
+        // The table is there already, and the other is not: these fail in any case.
+        attempts.push(format!("CREATE TABLE {table} (x int)"));
+        attempts.push(format!(
+            "DROP TABLE {schema}.`holdpoint_write_probe_that_is_not_there`"
+        ));
     }
-    if refused {
-        Ok(())
-    } else {
-        Err(unproved(
-            "there is no table that the account may read, so nothing could be tried".to_owned(),
-        ))
-    }
+    proof.by(conn, attempts).await
 }
 
-enum Outcome {
-    Refused,
-    Wrote,
-    Unclear,
+impl Tries for Conn {
+    fn tried<'a>(&'a mut self, statement: &'a str) -> BoxFuture<'a, Result<Outcome, String>> {
+        Box::pin(tried(self, statement))
+    }
 }
 
 async fn tried(conn: &mut Conn, statement: &str) -> Result<Outcome, String> {

@@ -21,6 +21,7 @@ use tokio_postgres::{Client, Config, Statement};
 
 pub(crate) use self::tls::Tls;
 use self::values::{Bound, Kind, Read};
+use super::attempts::is_this_machine;
 use super::remote::{Driver, Meter, Remote};
 use super::tokens::{Dialect, Translated};
 use super::{Limits, ReadOnlySql, Rows, ServerTls, SqlError, SqlValue};
@@ -82,12 +83,7 @@ pub fn is_local(url: &str) -> Option<bool> {
     use tokio_postgres::config::Host;
     let config: Config = url.parse().ok()?;
     let local = |host: &Host| match host {
-        Host::Tcp(name) => {
-            name == "localhost"
-                || name
-                    .parse::<std::net::IpAddr>()
-                    .is_ok_and(|ip| ip.is_loopback())
-        }
+        Host::Tcp(name) => is_this_machine(name),
         Host::Unix(_) => true,
     };
     let addresses = config.get_hostaddrs();

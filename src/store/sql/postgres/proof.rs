@@ -4,10 +4,12 @@
 //! that says READ WRITE, which is rolled back. Asking covers every table, sequence and schema and every role that it could
 //! become; trying shows that the answer is true of this connection.
 
+use futures_util::future::BoxFuture;
 use tokio_postgres::{Client, SimpleQueryMessage};
 
 use super::said;
 use crate::store::sql::SqlError;
+use crate::store::sql::attempts::{Outcome, Proof, Tries, on_rows};
 
 /// What the role, or one that it may become, can write; the first few, in words.
 const MAY: &str = "
@@ -65,21 +67,14 @@ ORDER BY oid LIMIT 8";
 
 /// Asks, then tries; nothing is left behind, whatever comes of it. `database` is its name in errors.
 pub(super) async fn prove_read_only(client: &Client, database: &str) -> Result<(), SqlError> {
-    let writable = |probe: String| SqlError::Writable {
-        database: database.to_owned(),
-        probe,
+    let proof = Proof {
+        database,
+        who: "role",
     };
-    let unproved = |cause: String| SqlError::Open {
-        database: database.to_owned(),
-        cause: format!("cannot prove that it is read-only: {cause}"),
-    };
-    if let Some(what) = texts(client, MAY)
-        .await
-        .map_err(unproved)?
-        .into_iter()
-        .next()
-    {
-        return Err(writable(what.join(" ")));
+    let unproved = |cause: String| proof.unproved(cause);
+    let may = texts(client, MAY).await.map_err(unproved)?;
+    if let Some(what) = may.into_iter().next() {
+        return Err(proof.writable(what.join(" ")));
     }
     let mut attempts = Vec::new();
     for row in texts(client, SCHEMAS).await.map_err(unproved)? {
@@ -92,36 +87,17 @@ pub(super) async fn prove_read_only(client: &Client, database: &str) -> Result<(
         let [table, column] = row.as_slice() else {
             continue;
         };
-        attempts.push(format!(
-            "INSERT INTO {table} SELECT * FROM {table} WHERE false"
-        ));
-        attempts.push(format!(
-            "UPDATE {table} SET {column} = {column} WHERE false"
-        ));
-        attempts.push(format!("DELETE FROM {table} WHERE false"));
+        attempts.extend(on_rows(table, column));
     }
-    let mut refused = false;
-    for attempt in attempts {
-        refused |= match tried(client, &attempt).await.map_err(unproved)? {
-            Outcome::Refused => true,
-            Outcome::Wrote => return Err(writable(attempt)),
-            // A generated column, say: another table gives the clear answer.
-            Outcome::Unclear => false,
-        };
-    }
-    if refused {
-        Ok(())
-    } else {
-        Err(unproved(
-            "there is no table that the role may read, so nothing could be tried".to_owned(),
-        ))
-    }
+    proof.by(&mut Session(client), attempts).await
 }
 
-enum Outcome {
-    Refused,
-    Wrote,
-    Unclear,
+struct Session<'c>(&'c Client);
+
+impl Tries for Session<'_> {
+    fn tried<'a>(&'a mut self, statement: &'a str) -> BoxFuture<'a, Result<Outcome, String>> {
+        Box::pin(tried(self.0, statement))
+    }
 }
 
 async fn tried(client: &Client, statement: &str) -> Result<Outcome, String> {

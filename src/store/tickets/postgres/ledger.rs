@@ -15,7 +15,7 @@ pub(super) struct PostgresLedger(pub(super) Arc<Db>);
 
 /// The account's name in the database.
 fn name(account: &Account) -> Pg<String> {
-    let rule = account.rule.as_str();
+    let rule = (account.rule.as_str(), &account.of);
     match &account.owner {
         Owner::Session(key) => super::calls::json(&("session", rule, key)),
         Owner::Principal(tenant, issuer, subject) => {

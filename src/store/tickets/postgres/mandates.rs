@@ -200,10 +200,10 @@ pub(super) async fn claim_under(
     let fits = covering
         .into_iter()
         .find_map(|found| rules::spent(found, call, spend).map(|now| (found, now)));
-    let Some((found, (used, spent))) = fits else {
+    let Some((found, (used, sum))) = fits else {
         return Ok(Under::Exceeded(first));
     };
-    set_spent(tx, &found.id, used, spent).await?;
+    set_spent(tx, &found.id, used, sum).await?;
     if let Some(ticket) = pending {
         calls::void(tx, &ticket.id, Cause::Withdrawn).await?;
     }

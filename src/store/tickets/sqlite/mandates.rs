@@ -185,10 +185,10 @@ pub(super) fn claim_under(tx: &Tx<'_>, call: &Presented, spend: Option<&Spend>) 
         step => return follow(tx, call, step).map(Under::Said),
     };
     let fits = covering.find_map(|found| rules::spent(found, call, spend).map(|now| (found, now)));
-    let Some((found, (used, spent))) = fits else {
+    let Some((found, (used, sum))) = fits else {
         return Ok(Under::Exceeded(first));
     };
-    set_spent(tx, &found.id, used, spent)?;
+    set_spent(tx, &found.id, used, sum)?;
     if let Some(ticket) = pending {
         super::calls::void(tx, &ticket.id, crate::store::tickets::Cause::Withdrawn)?;
     }

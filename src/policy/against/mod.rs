@@ -1,6 +1,7 @@
 //! A policy against the config it is to run under: every rule must be able to match, every look-up to run, and every hold
 //! to be lifted where the call takes effect.
 
+mod callers;
 mod tickets;
 
 use std::collections::HashMap;
@@ -12,7 +13,7 @@ use super::{
 };
 use crate::item::RouteKind;
 use crate::names::{LookupName, RouteName, StoreName, ToolName, UpstreamName};
-use crate::settings::{Principals, Route, RouteProtocol, Settings};
+use crate::settings::{Route, RouteProtocol, Settings};
 use crate::source::{Problem, Problems, did_you_mean};
 use crate::store::Stores;
 use crate::store::sql::Described;
@@ -33,6 +34,7 @@ pub fn check_against(checked: &Checked, settings: &Settings, stores: &Stores) ->
     against.provenance(&mut problems);
     problems.extend(against.rendered());
     problems.extend(against.forward());
+    problems.extend(against.routeless());
     for rule in &checked.policy.tools {
         problems.extend(against.venue(rule));
         problems.extend(against.reachable(rule));
@@ -201,14 +203,34 @@ impl Against<'_> {
         }
     }
 
-    /// A guard that would not run is an error: the adapters do not hand a model's text over yet.
+    /// What clients render is a model's text, which comes on a model's route alone.
     fn rendered(&self) -> Option<Problem> {
-        self.policy.rendered.as_ref()?;
+        if self.policy.rendered.is_none() || self.has_model_route() {
+            return None;
+        }
         Some(self.at(
             "rendered",
-            "this would never run: no route of this version hands a model's text to the layers".to_owned(),
-            "remove `rendered`, and keep clients from fetching images and links of a model's text",
+            "this section can never apply: no route of the config leads to a model".to_owned(),
+            "add the model's route to the config, or remove `rendered`",
         ))
+    }
+
+    /// Without routes no call and no tool's output comes: what is about them could never run.
+    fn routeless(&self) -> Vec<Problem> {
+        if !self.settings.routes.is_empty() {
+            return Vec::new();
+        }
+        let sections = ["egress", "private", "injection", "undeclared_recipients"];
+        let written = sections
+            .into_iter()
+            .filter(|path| self.checked.tree.at(path).is_some());
+        let message = "this can never apply: the config has no routes, only a forward proxy";
+        written
+            .map(|path| {
+                let help = "add routes to the config, or remove it; `forward` and `secrets` are for the forward proxy";
+                self.at(path, message.to_owned(), help)
+            })
+            .collect()
     }
 
     /// A forward proxy and what says where it may lead come together.
@@ -319,7 +341,8 @@ impl Against<'_> {
                 .iter()
                 .any(|route| self.carries(route, rule))
         };
-        if rule.matcher == ToolMatcher::Any || self.has_model_route() || carried() {
+        let any = rule.matcher == ToolMatcher::Any && !self.settings.routes.is_empty();
+        if any || self.has_model_route() || carried() {
             return None;
         }
         let routes = self.settings.routes.iter();
@@ -334,57 +357,6 @@ impl Against<'_> {
                 meant("all routes", rule, &tools),
             ),
         ))
-    }
-
-    /// What a rule asks of the caller's identity, some caller of the config can have.
-    fn identities(&self, rule: &ToolRule) -> Vec<Problem> {
-        let principals = &self.settings.principals;
-        let mut problems = Vec::new();
-        if let Some(named) = principals.named() {
-            for (index, scope) in rule.scopes.iter().enumerate() {
-                if !named.iter().any(|it| it.scopes.contains(scope)) {
-                    let known = named.iter().flat_map(|it| &it.scopes).map(AsRef::as_ref);
-                    problems.push(self.at(
-                        &format!("{}.scopes[{index}]", rule.id),
-                        format!("no principal of the config has the scope `{scope}`"),
-                        did_you_mean("scopes of the config", scope, known),
-                    ));
-                }
-            }
-        }
-        for (index, agent) in rule.agents.iter().enumerate() {
-            let known: Option<Vec<&str>> = match principals {
-                Principals::Jwt(jwt) => jwt.actors.as_ref().map(|actors| {
-                    let plain = jwt.claims.agent.is_none().then_some(&jwt.agent);
-                    actors.iter().chain(plain).map(AsRef::as_ref).collect()
-                }),
-                named => named.named().map(|named| {
-                    let agents = named.into_iter().map(|it| it.agent.as_ref());
-                    agents.collect()
-                }),
-            };
-            // Where tokens may name any agent, nobody knows.
-            let open = matches!(principals, Principals::Jwt(jwt) if jwt.claims.agent.is_some());
-            if let Some(known) = known.filter(|known| !open && !known.contains(&&**agent)) {
-                problems.push(self.at(
-                    &format!("{}.agents[{index}]", rule.id),
-                    format!("no principal of the config can be the agent `{agent}`"),
-                    did_you_mean("agents of the config", agent, known),
-                ));
-            }
-        }
-        let named = matches!(principals, Principals::Jwt(jwt) if jwt.claims.session.is_some());
-        if rule.own_session && !named {
-            problems.push(
-                self.at(
-                    &format!("{}.session", rule.id),
-                    "no caller of the config has a session of its own: every call would be refused"
-                        .to_owned(),
-                    "name the token's claim in `principal.jwt.claims.session` of the config",
-                ),
-            );
-        }
-        problems
     }
 
     /// A call that may be held must not come on an HTTP route that takes it for a mere proposal.

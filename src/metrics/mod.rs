@@ -1,5 +1,6 @@
 //! Prometheus metrics. Names, labels and units are a promise: see `docs/reference/metrics.md`.
 
+mod labels;
 mod tickets;
 
 use std::sync::Arc;
@@ -12,6 +13,8 @@ use prometheus::{
     Registry, TextEncoder, core::Collector,
 };
 
+pub use self::labels::{ConnectionLimit, NO_ROUTE, UpstreamFault};
+use self::labels::{MODES, STATUSES, UNDECIDED, VERDICTS};
 use crate::guard::{Decision, Observer};
 use crate::item::{Exchange, Item};
 use crate::names::{RouteName, UpstreamName};
@@ -19,87 +22,6 @@ use crate::policy::PolicyHash;
 use crate::provenance::Forgotten;
 pub use crate::unscanned::Unscanned;
 use crate::verdict::{LayerId, Mode, Reason, Verdict};
-
-/// What went wrong with an upstream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum UpstreamFault {
-    /// No connection or no TLS: nothing was sent.
-    Connect,
-    /// No answer in time.
-    FirstByte,
-    /// The connection broke before the answer's head.
-    Broken,
-    /// The body stood still for too long.
-    Idle,
-    /// The body ended early.
-    Cut,
-    /// The body is larger than the limit.
-    TooLarge,
-    /// The body's encoding is unknown or broken.
-    Encoding,
-    /// The message is not valid in the route's protocol.
-    Unreadable,
-}
-
-impl UpstreamFault {
-    /// Every kind.
-    pub const ALL: [Self; 8] = [
-        Self::Connect,
-        Self::FirstByte,
-        Self::Broken,
-        Self::Idle,
-        Self::Cut,
-        Self::TooLarge,
-        Self::Encoding,
-        Self::Unreadable,
-    ];
-
-    /// The label.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Connect => "connect",
-            Self::FirstByte => "first_byte",
-            Self::Broken => "broken",
-            Self::Idle => "idle",
-            Self::Cut => "cut",
-            Self::TooLarge => "too_large",
-            Self::Encoding => "encoding",
-            Self::Unreadable => "unreadable",
-        }
-    }
-}
-
-/// Which limit a connection is above.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ConnectionLimit {
-    /// `limits.connections`.
-    All,
-    /// `limits.connections_per_address`.
-    Address,
-}
-
-impl ConnectionLimit {
-    /// Every limit.
-    pub const ALL: [Self; 2] = [Self::All, Self::Address];
-
-    /// The label.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::All => "connections",
-            Self::Address => "connections_per_address",
-        }
-    }
-}
-
-/// Values of the label `verdict`: as [`Verdict::label`] gives them, and a failed layer's denial apart from the others.
-const VERDICTS: [&str; 5] = ["allow", "rewrite", "hold", "deny", UNDECIDED];
-const UNDECIDED: &str = "undecided";
-/// Modes in which a layer judges.
-const MODES: [Mode; 2] = [Mode::Shadow, Mode::Enforce];
-/// Values of the label `status`: classes, and `gone` for a client that left before the answer's head.
-const STATUSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "gone"];
-/// The label `route` of a request that matched none.
-pub const NO_ROUTE: &str = "-";
 
 const REQUEST_SECONDS: [f64; 17] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
