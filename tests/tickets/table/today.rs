@@ -8,7 +8,7 @@ use holdpoint::store::tickets::{Channel, Decider, Person, TicketState, Verdict, 
 use serde_json::{Value, json};
 
 use super::desk::{ANN, Call, Desk, POLICY, Shelf, config, done, mcp, refund, ticket, told};
-use crate::support::clock::StillClock;
+use crate::conformance::clock::StillClock;
 use crate::support::upstream::{Received, Step, answer};
 
 /// An MCP server whose tool describes itself as the switch says.
