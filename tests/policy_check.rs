@@ -237,7 +237,7 @@ fn a_denial_that_can_never_match_is_refused() {
         ),
         (
             "rendered: {images: [], links: []}",
-            "no route of this version hands a model's text",
+            "no route of the config leads to a model",
         ),
     ] {
         let folder = tools_only("");

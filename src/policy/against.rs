@@ -1,6 +1,8 @@
 //! A policy against the config it is to run under: every rule must be able to match, every look-up to run, and every hold
 //! to be lifted where the call takes effect.
 
+mod callers;
+
 use std::collections::HashMap;
 
 use super::{
@@ -9,7 +11,7 @@ use super::{
 };
 use crate::item::RouteKind;
 use crate::names::{LookupName, RouteName, StoreName, ToolName, UpstreamName};
-use crate::settings::{Principals, Route, RouteProtocol, Settings};
+use crate::settings::{Route, RouteProtocol, Settings};
 use crate::source::{Problem, Problems, did_you_mean};
 use crate::store::Stores;
 use crate::store::sql::Described;
@@ -245,13 +247,15 @@ impl Against<'_> {
         }
     }
 
-    /// A guard that would not run is an error: the adapters do not hand a model's text over yet.
+    /// What clients render is a model's text, which comes on a model's route alone.
     fn rendered(&self) -> Option<Problem> {
-        self.policy.rendered.as_ref()?;
+        if self.policy.rendered.is_none() || self.has_model_route() {
+            return None;
+        }
         Some(self.at(
             "rendered",
-            "this would never run: no route of this version hands a model's text to the layers".to_owned(),
-            "remove `rendered`, and keep clients from fetching images and links of a model's text",
+            "this section can never apply: no route of the config leads to a model".to_owned(),
+            "add the model's route to the config, or remove `rendered`",
         ))
     }
 
@@ -378,57 +382,6 @@ impl Against<'_> {
                 meant("all routes", rule, &tools),
             ),
         ))
-    }
-
-    /// What a rule asks of the caller's identity, some caller of the config can have.
-    fn identities(&self, rule: &ToolRule) -> Vec<Problem> {
-        let principals = &self.settings.principals;
-        let mut problems = Vec::new();
-        if let Some(named) = principals.named() {
-            for (index, scope) in rule.scopes.iter().enumerate() {
-                if !named.iter().any(|it| it.scopes.contains(scope)) {
-                    let known = named.iter().flat_map(|it| &it.scopes).map(AsRef::as_ref);
-                    problems.push(self.at(
-                        &format!("{}.scopes[{index}]", rule.id),
-                        format!("no principal of the config has the scope `{scope}`"),
-                        did_you_mean("scopes of the config", scope, known),
-                    ));
-                }
-            }
-        }
-        for (index, agent) in rule.agents.iter().enumerate() {
-            let known: Option<Vec<&str>> = match principals {
-                Principals::Jwt(jwt) => jwt.actors.as_ref().map(|actors| {
-                    let plain = jwt.claims.agent.is_none().then_some(&jwt.agent);
-                    actors.iter().chain(plain).map(AsRef::as_ref).collect()
-                }),
-                named => named.named().map(|named| {
-                    let agents = named.into_iter().map(|it| it.agent.as_ref());
-                    agents.collect()
-                }),
-            };
-            // Where tokens may name any agent, nobody knows.
-            let open = matches!(principals, Principals::Jwt(jwt) if jwt.claims.agent.is_some());
-            if let Some(known) = known.filter(|known| !open && !known.contains(&&**agent)) {
-                problems.push(self.at(
-                    &format!("{}.agents[{index}]", rule.id),
-                    format!("no principal of the config can be the agent `{agent}`"),
-                    did_you_mean("agents of the config", agent, known),
-                ));
-            }
-        }
-        let named = matches!(principals, Principals::Jwt(jwt) if jwt.claims.session.is_some());
-        if rule.own_session && !named {
-            problems.push(
-                self.at(
-                    &format!("{}.session", rule.id),
-                    "no caller of the config has a session of its own: every call would be refused"
-                        .to_owned(),
-                    "name the token's claim in `principal.jwt.claims.session` of the config",
-                ),
-            );
-        }
-        problems
     }
 
     /// A call that may be held must not come on an HTTP route that takes it for a mere proposal.
