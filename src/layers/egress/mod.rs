@@ -172,14 +172,13 @@ impl Egress {
         let Some((id, rendered)) = &self.rendered else {
             return Verdict::Allow;
         };
-        let refused = rendered.refused(&text.text);
-        let Some(first) = refused.first() else {
+        let Some((denied, edits)) = rendered.neutralised(text) else {
             return Verdict::Allow;
         };
         Verdict::Rewrite(Rewrite {
             kind: RewriteKind::Redact,
-            finding: objection(id, None, first.denied),
-            edits: rendered.edits(&text.text, &refused),
+            finding: objection(id, None, denied),
+            edits,
         })
     }
 

@@ -38,29 +38,47 @@ const FETCHED: [&str; 20] = [
 /// Attributes with several candidates.
 const SETS: [&str; 3] = ["srcset", "imagesrcset", "data-srcset"];
 
+/// Elements whose content browsers read in a way of its own, so that a tag in it may be words, and its end a tag's.
+const OTHERWISE: [&str; 8] = [
+    "script",
+    "title",
+    "textarea",
+    "xmp",
+    "noembed",
+    "noframes",
+    "noscript",
+    "plaintext",
+];
+
 /// Levels of documents in attributes.
 const NESTED: usize = 3;
 
 /// Finds what the tags of `text` lead to. Spans are of the whole text that `text` begins in at `base`. Gives the spans of all
 /// tags.
 pub(super) fn scan(text: &str, base: usize, places: &mut Vec<Place>) -> Vec<Range<usize>> {
-    scan_nested(
-        text,
-        &|span| base + span.start..base + span.end,
-        NESTED,
-        places,
-    )
+    let place = |span: Range<usize>| base + span.start..base + span.end;
+    let mut tags = scan_nested(text, &place, (NESTED, false), places);
+    // A browser reads what stands in these as words, up to their end.
+    let lower = text.to_ascii_lowercase();
+    if ["<style", "<iframe"]
+        .iter()
+        .any(|name| lower.contains(name))
+    {
+        tags.extend(scan_nested(text, &place, (NESTED, true), places));
+    }
+    tags
 }
 
 fn scan_nested(
     text: &str,
     place: &dyn Fn(Range<usize>) -> Range<usize>,
-    left: usize,
+    (left, switches): (usize, bool),
     places: &mut Vec<Place>,
 ) -> Vec<Range<usize>> {
     let mut tags = Vec::new();
     let mut style = false;
-    let emitter = DefaultEmitter::<usize>::new_with_span();
+    let mut emitter = DefaultEmitter::<usize>::new_with_span();
+    emitter.naively_switch_states(switches);
     for token in Tokenizer::new_with_emitter(text, emitter) {
         let Ok(token) = token;
         match token {
@@ -99,7 +117,7 @@ pub(super) fn unclosed(text: &str, places: &mut Vec<Place>) {
     }
     for end in [">", "\">", "'>"] {
         let closed = format!("{tail}{end}");
-        scan_nested(&closed, &|_| start..text.len(), NESTED, places);
+        scan_nested(&closed, &|_| start..text.len(), (NESTED, false), places);
     }
 }
 
@@ -129,7 +147,7 @@ struct Tag<'p> {
 impl Tag<'_> {
     fn read(&mut self, tag: &StartTag<usize>) {
         let link = is(&tag.name, "a") || is(&tag.name, "area");
-        if is(&tag.name, "script") {
+        if OTHERWISE.iter().any(|name| is(&tag.name, name)) {
             self.active();
         }
         for (name, value) in &tag.attributes {
@@ -154,7 +172,8 @@ impl Tag<'_> {
             }
         } else if name == "srcdoc" && self.left > 0 {
             let span = self.span.clone();
-            scan_nested(&value, &|_| span.clone(), self.left - 1, self.places);
+            let left = (self.left - 1, false);
+            scan_nested(&value, &|_| span.clone(), left, self.places);
         } else if name.starts_with("on") && name.len() > 2 || name == "srcdoc" {
             self.active();
         } else if meta && name == "content" {

@@ -7,6 +7,7 @@ use pulldown_cmark::{CowStr, Event, LinkType, Options, Parser, Tag, TagEnd};
 
 use super::super::code::Code;
 use super::super::find::find;
+use super::super::target::network;
 use super::html;
 use super::{Place, Use, Value};
 
@@ -131,12 +132,13 @@ impl<'t, 'p> Reader<'t, 'p> {
                 dest_url,
                 ..
             }) => {
-                let mail = link_type == LinkType::Email;
-                self.link(Use::Followed, &dest_url, span, mail);
+                self.link(Use::Followed, &dest_url, span, link_type);
             }
-            Event::Start(Tag::Image { dest_url, .. }) => {
-                self.link(Use::Fetched, &dest_url, span, false);
-            }
+            Event::Start(Tag::Image {
+                link_type,
+                dest_url,
+                ..
+            }) => self.link(Use::Fetched, &dest_url, span, link_type),
             Event::End(TagEnd::Link | TagEnd::Image) => {
                 self.links.pop();
                 self.block.text.push(' ');
@@ -162,9 +164,12 @@ impl<'t, 'p> Reader<'t, 'p> {
         }
     }
 
-    fn link(&mut self, how: Use, dest: &CowStr<'_>, span: Range<usize>, mail: bool) {
+    fn link(&mut self, how: Use, dest: &CowStr<'_>, span: Range<usize>, kind: LinkType) {
         self.taken.push(span.clone());
-        self.links.push((!mail).then_some(self.places.len()));
+        let mail = kind == LinkType::Email;
+        // The words of an autolink are its destination.
+        let labelled = !mail && kind != LinkType::Autolink;
+        self.links.push(labelled.then_some(self.places.len()));
         self.block.text.push(' ');
         if !mail {
             self.places.push(Place {
@@ -223,12 +228,12 @@ impl<'t, 'p> Reader<'t, 'p> {
     }
 
     fn bare(&mut self, text: &str, whole: Option<&Range<usize>>) {
+        let text = &*parted(text);
         for found in find(text) {
             let words = text.get(found.span.clone()).unwrap_or_default();
-            let written = words.contains("://")
-                || words
-                    .get(..4)
-                    .is_some_and(|start| start.eq_ignore_ascii_case("www."));
+            let www = words.get(..4);
+            let www = www.is_some_and(|start| start.eq_ignore_ascii_case("www."));
+            let written = www || !found.bare && words.contains("://");
             // Clients turn what has a scheme of the web into links, and names that begin with `www.`.
             let other = matches!(&found.url, Err(denied) if denied.code == Code::SchemeNotAllowed);
             if !written || other {
@@ -254,6 +259,30 @@ impl<'t, 'p> Reader<'t, 'p> {
         let running = blanked(&running, &self.tags).into_owned();
         self.bare(&running, None);
         self.tags
+    }
+}
+
+/// Some clients begin a link at a scheme of the web that another name stands before: `x.https://..`.
+fn parted(text: &str) -> Cow<'_, str> {
+    const JOINS: [u8; 3] = *b"+-.";
+    let mut bytes = Cow::Borrowed(text.as_bytes());
+    for (colon, _) in text.match_indices("://") {
+        let head = text.get(..colon).unwrap_or_default();
+        let name = head
+            .trim_end_matches(|c: char| c.is_ascii_alphabetic())
+            .len();
+        let scheme = head.get(name..).unwrap_or_default();
+        let join = name.checked_sub(1);
+        let joined = join.filter(|at| bytes.get(*at).is_some_and(|byte| JOINS.contains(byte)));
+        if let Some(at) = joined.filter(|_| network(scheme).is_some())
+            && let Some(byte) = bytes.to_mut().get_mut(at)
+        {
+            *byte = b' ';
+        }
+    }
+    match bytes {
+        Cow::Borrowed(_) => Cow::Borrowed(text),
+        Cow::Owned(bytes) => String::from_utf8(bytes).map_or(Cow::Borrowed(text), Cow::Owned),
     }
 }
 

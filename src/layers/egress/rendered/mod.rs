@@ -7,6 +7,7 @@
 mod css;
 mod html;
 mod markdown;
+mod piece;
 
 use std::ops::Range;
 
@@ -203,6 +204,10 @@ fn reference(rule: &Rule, how: Use, text: &str) -> Result<(), Denied> {
             Ok(())
         };
     };
+    // Nothing behind it: it leads nowhere.
+    if scheme.len() + 1 == text.len() {
+        return Ok(());
+    }
     let scheme = scheme.to_ascii_lowercase();
     let hostless = match how {
         Use::Followed => matches!(scheme.as_str(), "mailto" | "tel" | "sms"),
