@@ -119,6 +119,7 @@ pub struct Guard {
     observers: Vec<Arc<dyn Observer>>,
     track_reached: bool,
     traces: bool,
+    renders: bool,
 }
 
 impl fmt::Debug for Guard {
@@ -178,8 +179,10 @@ impl Guard {
         let settler = (modes.of(LayerId::Tickets) == Mode::Enforce)
             .then(|| crate::layers::tickets::settler(&policy, &parts.stores))
             .transpose()?;
+        let looks = parts.track_reached || modes.of(LayerId::Egress) != Mode::Off;
         Ok(Self {
             traces: !parts.provenance_off && policy.traces(),
+            renders: looks && policy.rendered.is_some(),
             policy,
             layers,
             settler,
@@ -199,6 +202,11 @@ impl Guard {
     /// Whether a rule asks who said what: else nobody needs to know it.
     pub const fn traces(&self) -> bool {
         self.traces
+    }
+
+    /// Whether a rule asks what clients would fetch or follow in a model's text: else nobody needs to look.
+    pub const fn renders(&self) -> bool {
+        self.renders
     }
 
     /// The time that its layers go by.

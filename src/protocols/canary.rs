@@ -56,6 +56,8 @@ pub struct Answer {
     pub media_type: &'static str,
     /// The body: with events in the encoding of server-sent events.
     pub body: Bytes,
+    /// It is read as where a rule asks what clients would fetch or follow.
+    pub is_rendered: bool,
 }
 
 /// What becomes of content of a kind.
@@ -196,8 +198,49 @@ impl Sample {
                 status,
                 media_type,
                 body: body.into(),
+                is_rendered: false,
             }),
             fate,
         }
+    }
+}
+
+/// Text of a model that a client would fetch or follow something by, cut within the mark; with words for the content.
+pub const SHOWN: [(&str, [&str; 2]); 4] = [
+    (
+        "image in the model's text",
+        [
+            "See ![x](https://holdpointcanary",
+            "markoneandtwo.example/) and",
+        ],
+    ),
+    (
+        "definition in the model's text",
+        [
+            "![x]\n\n[x]: https://holdpointcanary",
+            "markoneandtwo.example/\n",
+        ],
+    ),
+    (
+        "tag in the model's text",
+        [
+            "<img srcset='//holdpointcanary",
+            "markoneandtwo.example/x 1x'>",
+        ],
+    ),
+    (
+        "URL in the model's text",
+        ["at https://holdpointcanary", "markoneandtwo.example"],
+    ),
+];
+
+impl Canary {
+    /// Where a rule asks what clients would fetch or follow.
+    #[must_use]
+    pub const fn rendered(mut self) -> Self {
+        if let Message::Answer(answer) = &mut self.message {
+            answer.is_rendered = true;
+        }
+        self
     }
 }

@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::{Malformed, note, unwritable};
 use crate::guard::Decision;
+use crate::verdict::Ruling;
 
 /// What becomes of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,11 +27,26 @@ impl Fate {
 /// # Errors
 /// A decision over another number of items.
 pub fn fates(count: usize, decision: &Decision) -> Result<Vec<Fate>, Malformed> {
-    if count != decision.rulings.len() {
-        return Err(unwritable());
+    match fates_before(count, decision)? {
+        (fates, []) => Ok(fates),
+        _ => Err(unwritable()),
     }
-    let rulings = decision.rulings.iter().enumerate();
-    Ok(rulings
+}
+
+/// The same where other items follow the calls; also gives the rulings over these.
+///
+/// # Errors
+/// A decision over fewer items.
+pub fn fates_before(
+    count: usize,
+    decision: &Decision,
+) -> Result<(Vec<Fate>, &[Ruling]), Malformed> {
+    let (calls, others) = decision
+        .rulings
+        .split_at_checked(count)
+        .ok_or_else(unwritable)?;
+    let rulings = calls.iter().enumerate();
+    let fates = rulings
         .map(|(index, ruling)| {
             if let Some((_, receipt)) = decision.receipts.iter().find(|r| r.0 == index) {
                 return Fate::Drop(note::done_before(receipt));
@@ -41,7 +57,8 @@ pub fn fates(count: usize, decision: &Decision) -> Result<Vec<Fate>, Malformed> 
             let claim = decision.claims.iter().find(|claim| claim.0 == index);
             Fate::Release(claim.map(|(_, claim)| claim.arguments().clone()))
         })
-        .collect())
+        .collect();
+    Ok((fates, others))
 }
 
 /// Refuses fates that differ, where calls stand or fall together.

@@ -13,6 +13,7 @@ pub mod note;
 pub mod object;
 pub mod openai_chat;
 pub mod passed;
+pub mod rendered;
 pub mod strict;
 pub mod texts;
 pub mod unjudged;
@@ -243,6 +244,19 @@ pub trait Protocol: Send + Sync {
         request: &Request,
         head: &http::response::Parts,
     ) -> Result<Box<dyn ResponseReader>, Malformed>;
+
+    /// As [`Protocol::response`], where a rule asks what clients would fetch or follow in a model's text: pieces of that text are
+    /// items too.
+    ///
+    /// # Errors
+    /// As [`Protocol::response`].
+    fn rendered_response(
+        &self,
+        request: &Request,
+        head: &http::response::Parts,
+    ) -> Result<Box<dyn ResponseReader>, Malformed> {
+        self.response(request, head)
+    }
 
     /// What a refusal of this request must name, such as the id of a JSON-RPC request, as JSON text.
     fn address(&self, _request: &Request) -> Option<Bytes> {

@@ -218,14 +218,16 @@ fn driver(
         transit.fault(UpstreamFault::Unreadable, &what);
         return Err(refuse::RESPONSE_UNREADABLE.refusal());
     }
-    let reader = transit
-        .entry
-        .protocol
-        .response(request, head)
-        .map_err(|malformed| {
-            transit.fault(UpstreamFault::Unreadable, &malformed);
-            refuse::malformed_response(malformed)
-        })?;
+    let protocol = &transit.entry.protocol;
+    let reader = if transit.guard.renders() {
+        protocol.rendered_response(request, head)
+    } else {
+        protocol.response(request, head)
+    };
+    let reader = reader.map_err(|malformed| {
+        transit.fault(UpstreamFault::Unreadable, &malformed);
+        refuse::malformed_response(malformed)
+    })?;
     Ok(Driver::new(
         Arc::clone(transit),
         reader,

@@ -9,7 +9,9 @@ use holdpoint::verdict::Verdict;
 use holdpoint::wire::sse::Decoder;
 use serde_json::{Value, json};
 
-pub use crate::adapter::{Decide, EVENTS, JSON, Outcome, decision, deny, finding, request};
+pub use crate::adapter::{
+    Decide, EVENTS, JSON, Outcome, decision, deny, finding, markup, request, shown,
+};
 
 pub fn adapter() -> AnthropicMessages {
     with(ModelRoute::default())
@@ -28,6 +30,17 @@ pub fn respond(
 ) -> Result<Outcome, Malformed> {
     let asked = request("POST", "/v1/messages", "{}");
     crate::adapter::respond(adapter, &asked, 200, content_type, pieces, decide)
+}
+
+/// The same where a rule asks what clients would fetch or follow in the text.
+pub fn rendered(
+    adapter: &AnthropicMessages,
+    content_type: &str,
+    pieces: &[Bytes],
+    decide: Decide<'_>,
+) -> Result<Outcome, Malformed> {
+    let asked = request("POST", "/v1/messages", "{}");
+    crate::adapter::rendered(adapter, &asked, content_type, pieces, decide)
 }
 
 /// Everything found in the body of a request.

@@ -2,12 +2,15 @@
 
 use bytes::Bytes;
 use holdpoint::item::{Item, Located};
+use holdpoint::protocols::anthropic_messages::AnthropicMessages;
 use holdpoint::settings::ModelRoute;
 use holdpoint::verdict::{Reason, Verdict};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::driver::{EVENTS, JSON, decision, deny, respond, streamed, whole, with};
+use crate::driver::{
+    Decide, EVENTS, JSON, decision, deny, markup, rendered, respond, shown, streamed, whole, with,
+};
 
 #[derive(Clone, Debug)]
 enum Block {
@@ -213,7 +216,7 @@ fn block() -> impl Strategy<Value = Block> {
         1 => Just("newer_tool_use"),
     ];
     prop_oneof![
-        3 => "[ -~é☃\n]{0,20}".prop_map(Block::Text),
+        3 => prop_oneof!["[ -~é☃\n]{0,20}", markup()].prop_map(Block::Text),
         1 => ("[a-z ]{0,9}", any::<bool>()).prop_map(|(words, signed)| Block::Thinking { words, signed }),
         1 => Just(Block::Redacted),
         5 => (kinds, "[a-z_]{0,6}", input()).prop_map(|(kind, name, input)| Block::Call { kind, name, input }),
@@ -240,6 +243,9 @@ fn manner() -> impl Strategy<Value = Manner> {
 
 fn refused_by(mask: u32) -> impl Fn(&Located) -> Verdict {
     move |located| {
+        if let Item::ModelText(piece) = &located.item {
+            return shown(piece);
+        }
         let number: u32 = located.place.pointer.bytes().map(u32::from).sum();
         match mask >> (number % 32) & 3 {
             0 | 1 => Verdict::Allow,
@@ -247,6 +253,12 @@ fn refused_by(mask: u32) -> impl Fn(&Located) -> Verdict {
             _ => deny(Reason::HostNotAllowed),
         }
     }
+}
+
+/// Calls, and then pieces of text: a stream judges both as they come.
+fn by_kind(judged: Vec<Located>) -> (Vec<Located>, Vec<Located>) {
+    let is_text = |located: &Located| matches!(located.item, Item::ModelText(_));
+    judged.into_iter().partition(|located| !is_text(located))
 }
 
 fn is_call(block: &Value) -> bool {
@@ -326,8 +338,13 @@ proptest! {
         mask: u32,
         single: bool,
         note: bool,
+        renders: bool,
         numbers in prop::collection::vec(any::<u8>(), 1..200),
     ) {
+        let respond = |adapter: &AnthropicMessages, kind: &str, pieces: &[Bytes], decide: Decide<'_>| {
+            let respond = if renders { rendered } else { respond };
+            respond(adapter, kind, pieces, decide)
+        };
         let mut dice = Dice(numbers.iter().cycle());
         let adapter = with(ModelRoute { note, ..ModelRoute::default() });
         let judge = refused_by(mask);
@@ -339,7 +356,7 @@ proptest! {
         let client = whole(&plain.sent);
         sound(&client, &reply, note);
         prop_assert_eq!(streamed(&live.sent), client);
-        prop_assert_eq!(live.judged, plain.judged);
+        prop_assert_eq!(by_kind(live.judged), by_kind(plain.judged));
     }
 
     #[test]

@@ -11,7 +11,9 @@ use holdpoint::verdict::{Reason, Verdict};
 use holdpoint::wire::sse::Decoder;
 use serde_json::Value;
 
-pub use crate::adapter::{Decide, EVENTS, JSON, Outcome, decision, deny, finding, request};
+pub use crate::adapter::{
+    Decide, EVENTS, JSON, Outcome, decision, deny, finding, markup, request, shown,
+};
 
 pub fn adapter() -> OpenAiChat {
     OpenAiChat::new(&Limits::default(), &ModelRoute::default())
@@ -81,6 +83,17 @@ pub fn respond(
 ) -> Result<Outcome, Malformed> {
     let asked = request("POST", "/v1/chat/completions", "{}");
     crate::adapter::respond(adapter, &asked, status, content_type, pieces, decide)
+}
+
+/// The same where a rule asks what clients would fetch or follow in the text.
+pub fn rendered(
+    adapter: &OpenAiChat,
+    content_type: &str,
+    pieces: &[Bytes],
+    decide: Decide<'_>,
+) -> Result<Outcome, Malformed> {
+    let asked = request("POST", "/v1/chat/completions", "{}");
+    crate::adapter::rendered(adapter, &asked, content_type, pieces, decide)
 }
 
 /// One choice as a client ends up with it.

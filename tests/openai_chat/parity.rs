@@ -10,7 +10,10 @@ use holdpoint::verdict::{Reason, Verdict};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::driver::{Client, EVENTS, JSON, decision, deny, respond, streamed, whole, with};
+use crate::driver::{
+    Client, Decide, EVENTS, JSON, decision, deny, markup, rendered, respond, shown, streamed,
+    whole, with,
+};
 
 #[derive(Clone, Debug)]
 struct Reply {
@@ -315,14 +318,15 @@ fn cut(bytes: &[u8], single: bool, dice: &mut Dice<'_>) -> Vec<Bytes> {
     pieces
 }
 
-/// What was judged, by place: in a stream the choices end in any order.
-fn items(judged: Vec<Located>) -> BTreeMap<String, Item> {
-    let count = judged.len();
-    let items: BTreeMap<_, _> = judged
-        .into_iter()
-        .map(|located| (located.place.pointer, located.item))
-        .collect();
-    assert_eq!(items.len(), count, "a place was judged twice");
+/// What was judged, by place: in a stream the choices end in any order. Only text comes in pieces.
+fn items(judged: Vec<Located>) -> BTreeMap<String, Vec<Item>> {
+    let mut items: BTreeMap<String, Vec<Item>> = BTreeMap::new();
+    for located in judged {
+        let there = items.entry(located.place.pointer).or_default();
+        let is_text = matches!(located.item, Item::ModelText(_));
+        assert!(is_text || there.is_empty(), "a place was judged twice");
+        there.push(located.item);
+    }
     items
 }
 
@@ -351,7 +355,7 @@ fn call() -> impl Strategy<Value = Call> {
 
 fn reply() -> impl Strategy<Value = Reply> {
     (
-        prop::option::of("[ -~é☃\n]{0,20}"),
+        prop::option::of(prop_oneof!["[ -~é☃\n]{0,20}", markup()]),
         prop::collection::vec(call(), 0..6),
         prop::option::weighted(0.2, ("[a-z]{1,4}", arguments())),
         prop::collection::vec(("[a-z]{1,4}", arguments()), 0..3),
@@ -394,6 +398,9 @@ fn manner() -> impl Strategy<Value = Manner> {
 
 fn refused_by(mask: u32) -> impl Fn(&Located) -> Verdict {
     move |located| {
+        if let Item::ModelText(piece) = &located.item {
+            return shown(piece);
+        }
         let number: u32 = located.place.pointer.bytes().map(u32::from).sum();
         match mask >> (number % 32) & 3 {
             0 | 1 => Verdict::Allow,
@@ -437,16 +444,24 @@ proptest! {
         manner in manner(),
         mask: u32,
         single: bool,
+        renders: bool,
         numbers in prop::collection::vec(any::<u8>(), 1..200),
     ) {
+        let respond = |kind: &str, pieces: &[Bytes], decide: Decide<'_>| {
+            if renders {
+                rendered(&unwrapping(), kind, pieces, decide)
+            } else {
+                respond(&unwrapping(), 200, kind, pieces, decide)
+            }
+        };
         let mut dice = Dice(numbers.iter().cycle());
         let judge = refused_by(mask);
         let decide = |items: &[Located]| decision(items, &judge);
         let body = as_whole(&replies);
-        let plain = respond(&unwrapping(), 200, JSON, &[body.into()], &decide).unwrap();
+        let plain = respond(JSON, &[body.into()], &decide).unwrap();
         let stream = as_stream(&replies, manner, &mut dice);
         let pieces = cut(&stream, single, &mut dice);
-        let live = respond(&unwrapping(), 200, EVENTS, &pieces, &decide).unwrap();
+        let live = respond(EVENTS, &pieces, &decide).unwrap();
 
         let client = whole(&plain.sent);
         no_gaps(&client, &replies);
@@ -476,7 +491,7 @@ proptest! {
             .values()
             .map(|choice| choice.calls.len() + usize::from(choice.legacy.is_some()) + choice.strays.len())
             .sum();
-        let readable = judged.values().filter(|item| matches!(item, Item::ToolCall(_))).count();
+        let readable = judged.values().flatten().filter(|item| matches!(item, Item::ToolCall(_))).count();
         prop_assert_eq!(calls, readable);
     }
 }

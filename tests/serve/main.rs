@@ -16,6 +16,7 @@ mod http2;
 mod identity;
 mod lifecycle;
 mod provenance;
+mod rendered;
 mod service;
 mod streams;
 #[path = "../support/mod.rs"]

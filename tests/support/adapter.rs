@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use holdpoint::guard::{Decision, refuse_together};
-use holdpoint::item::{Item, Located};
+use holdpoint::item::{Item, Located, ModelText};
+use holdpoint::layers::egress::{Entry, Rendered, Rule};
 use holdpoint::names::RuleId;
 use holdpoint::policy::PolicyHash;
 use holdpoint::protocols::{Frame, Framing, Malformed, Protocol, Request, ResponseReader, Step};
-use holdpoint::verdict::{Finding, LayerId, Reason, Ruling, Verdict};
+use holdpoint::verdict::{Finding, LayerId, Reason, Rewrite, RewriteKind, Ruling, Verdict};
 use holdpoint::wire::json::{BODY_DEPTH, Document};
 use holdpoint::wire::sse::Decoder;
+use proptest::prelude::*;
 
 pub const JSON: &str = "application/json";
 pub const EVENTS: &str = "text/event-stream; charset=utf-8";
@@ -88,7 +90,78 @@ pub fn respond(
         .unwrap()
         .into_parts()
         .0;
-    let mut reader = adapter.response(asked, &head)?;
+    let reader = adapter.response(asked, &head)?;
+    driven(reader, pieces, decide)
+}
+
+/// The same where a rule asks what clients would fetch or follow in the text.
+pub fn rendered(
+    adapter: &dyn Protocol,
+    asked: &Request,
+    content_type: &str,
+    pieces: &[Bytes],
+    decide: Decide<'_>,
+) -> Result<Outcome, Malformed> {
+    let head = http::Response::builder().header("content-type", content_type);
+    let head = head.body(()).unwrap().into_parts().0;
+    driven(adapter.rendered_response(asked, &head)?, pieces, decide)
+}
+
+/// What a rule says of a piece of text that lets links to `shop.example` and images of `img.example` pass.
+pub fn shown(piece: &ModelText) -> Verdict {
+    let rule = |host: &str| {
+        let mut rule = Rule::new();
+        rule.allow(Entry::read(host).unwrap());
+        rule
+    };
+    let rules = Rendered {
+        images: rule("img.example"),
+        links: rule("shop.example"),
+    };
+    match rules.neutralised(piece) {
+        None => Verdict::Allow,
+        Some((_, edits)) => Verdict::Rewrite(Rewrite {
+            kind: RewriteKind::Redact,
+            edits,
+            finding: finding(Reason::HostNotAllowed),
+        }),
+    }
+}
+
+/// Text with what a client would fetch or follow, what only looks so, and parts of both.
+pub fn markup() -> impl Strategy<Value = String> {
+    let fragment = prop::sample::select(vec![
+        "![a](https://evil.example/x)",
+        "[b](https://evil.example/x)",
+        "[b](https://shop.example/)",
+        "<img src=//evil.example/1>",
+        "https://evil.example/y",
+        "[r]: https://evil.example/\n",
+        "![r]",
+        "`",
+        "```\n",
+        "\n",
+        "\n\n",
+        "<a href='",
+        "'>",
+        "[",
+        "]",
+        "](",
+        "!",
+        "htt",
+        "//evil.example/z",
+        "&#104;ttps://evil.example",
+        "wow é ☃ ",
+        " ",
+    ]);
+    prop::collection::vec(fragment, 0..6).prop_map(|fragments| fragments.concat())
+}
+
+fn driven(
+    mut reader: Box<dyn ResponseReader>,
+    pieces: &[Bytes],
+    decide: Decide<'_>,
+) -> Result<Outcome, Malformed> {
     let mut outcome = Outcome::default();
     match reader.framing() {
         Framing::Whole => {

@@ -7,7 +7,7 @@ use crate::protocols::canary::Fate::{Judged, Passed, Refused};
 use crate::protocols::canary::ItemKind::{
     Definition, ProviderTool, ToolCall, ToolOutput, Unreadable,
 };
-use crate::protocols::canary::{Canary, Fate, HALVES, MARK, Sample, TOOL};
+use crate::protocols::canary::{Canary, Fate, HALVES, ItemKind, MARK, SHOWN, Sample, TOOL};
 use crate::settings::Untrusted;
 use crate::unscanned::Unscanned::{
     Binary, ErrorBody, ModelText, NoItem, ProviderResult, Sealed, UserText,
@@ -364,6 +364,13 @@ fn answers() -> Vec<Canary> {
         ),
     ]
     .concat();
+    for (content, [first, second]) in SHOWN {
+        let deltas = [first, second].map(|half| json!({"type": "text_delta", "text": half}));
+        let blocks = [text(&format!("{first}{second}")), text("")];
+        let fate = Judged(ItemKind::ModelText);
+        let canaries = both(content, fate, None, blocks, &deltas);
+        all.extend(canaries.map(Canary::rendered));
+    }
     let asked = ask(&json!([{"role": "user", "content": "go"}]));
     let error =
         json!({"type": "error", "error": {"type": "invalid_request_error", "message": MARK}});

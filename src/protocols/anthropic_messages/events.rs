@@ -98,6 +98,42 @@ impl Piece {
         })
     }
 
+    /// The text of a block or a delta, if it has any.
+    pub fn text(&self) -> Option<&str> {
+        self.text_node()?.as_str()
+    }
+
+    fn text_node(&self) -> Option<&Node> {
+        let block = present(self.root(), "content_block");
+        let text = block
+            .or_else(|| present(self.root(), "delta"))?
+            .get("text")?;
+        text.as_str().is_some().then_some(text)
+    }
+
+    /// The event with this text.
+    pub fn saying(self, text: &str) -> Result<Self, Malformed> {
+        if self.text() == Some(text) {
+            return Ok(self);
+        }
+        let mut splice = Splice::new(&self.document);
+        splice.replace_text(self.text_node().ok_or_else(unwritable)?, text);
+        let document = Document::read(splice.finish(), BODY_DEPTH).map_err(|_| unwritable())?;
+        Ok(Self {
+            event: self.event,
+            document,
+        })
+    }
+
+    /// A delta without text yet, for the block with this index.
+    pub fn delta(index: u64) -> Result<Self, Malformed> {
+        let data = format!(
+            r#"{{"type":"content_block_delta","index":{index},"delta":{{"type":"text_delta","text":""}}}}"#
+        );
+        let document = Document::read(data.into(), BODY_DEPTH).map_err(|_| unwritable())?;
+        Self::new(Event::default(), document)
+    }
+
     /// The event, of the block at this index.
     pub fn at(self, index: usize) -> Result<Bytes, Malformed> {
         let index = index.to_string();

@@ -2,7 +2,8 @@
 //!
 //! Requests: whatever a tool, a document or a server gave is found at any depth and edited in place; tools that the provider
 //! runs by itself are items too. Responses, whole or streamed: text goes through at once, a call is held until its block
-//! ends and is judged, and leaves in one canonical form. Calls behind signed reasoning stand or fall together: the provider
+//! ends and is judged, and leaves in one canonical form. Where a rule asks for it, what text would make a client fetch or follow
+//! is held and judged as well. Calls behind signed reasoning stand or fall together: the provider
 //! takes such a turn back only as it was.
 
 mod blocks;
@@ -90,18 +91,15 @@ impl Protocol for AnthropicMessages {
         request: &Request,
         head: &response::Parts,
     ) -> Result<Box<dyn ResponseReader>, Malformed> {
-        if !head.status.is_success() {
-            return Ok(Box::new(Passed));
-        }
-        let endpoint = read::endpoint(&request.parts)?;
-        let reply = self.reply.clone();
-        match media_type(&head.headers).as_deref() {
-            Some("text/event-stream") => Ok(Box::new(stream::Reader::new(reply))),
-            Some("application/json") => Ok(Box::new(whole::Reader::new(reply, endpoint))),
-            _ => Err(invalid_response(
-                "the upstream's content type is neither JSON nor an event stream",
-            )),
-        }
+        self.reader(request, head, false)
+    }
+
+    fn rendered_response(
+        &self,
+        request: &Request,
+        head: &response::Parts,
+    ) -> Result<Box<dyn ResponseReader>, Malformed> {
+        self.reader(request, head, true)
     }
 
     fn session(&self, request: &Request) -> Option<String> {
@@ -114,5 +112,28 @@ impl Protocol for AnthropicMessages {
 
     fn refuse(&self, refusal: &Refusal, _to: Option<&Bytes>) -> http::Response<Bytes> {
         render::refuse(refusal)
+    }
+}
+
+impl AnthropicMessages {
+    /// `renders`: a rule asks what clients would fetch or follow in the text.
+    fn reader(
+        &self,
+        request: &Request,
+        head: &response::Parts,
+        renders: bool,
+    ) -> Result<Box<dyn ResponseReader>, Malformed> {
+        if !head.status.is_success() {
+            return Ok(Box::new(Passed));
+        }
+        let endpoint = read::endpoint(&request.parts)?;
+        let reply = self.reply.clone();
+        match media_type(&head.headers).as_deref() {
+            Some("text/event-stream") => Ok(Box::new(stream::Reader::new(reply, renders))),
+            Some("application/json") => Ok(Box::new(whole::Reader::new(reply, endpoint, renders))),
+            _ => Err(invalid_response(
+                "the upstream's content type is neither JSON nor an event stream",
+            )),
+        }
     }
 }

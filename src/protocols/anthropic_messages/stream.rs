@@ -1,11 +1,14 @@
-//! Streamed responses: text goes through at once, a call is held until its block stops, then leaves in canonical form: one
+//! Streamed responses: text goes through at once, but for what of it is judged; a call is held until its block stops, then leaves in canonical form: one
 //! start, one delta with all its arguments, one stop. Behind signed reasoning calls are held until the turn ends, and so is
 //! what stands behind them: clients count blocks in the order in which they come.
+
+mod said;
 
 use std::iter;
 use std::ops::Range;
 
 use bytes::Bytes;
+use said::Said;
 
 use super::Reply;
 use super::call::{BlockKind, Call, kind};
@@ -16,6 +19,7 @@ use crate::guard::Decision;
 use crate::protocols::calls::check_held;
 use crate::protocols::fates::{Fate, fates, one_fate};
 use crate::protocols::passed::passed;
+use crate::protocols::rendered::Text;
 use crate::protocols::strict::{
     array, exact_keys, invalid_response, misframed, must_be_object, present, whole_number,
 };
@@ -44,6 +48,8 @@ pub(super) struct Reader {
     calls: usize,
     dropped: usize,
     pending: Option<Pending>,
+    /// Text of the blocks, where a rule asks what clients would fetch or follow in it.
+    text: Option<Text>,
     unjudged: Unjudged,
 }
 
@@ -82,12 +88,15 @@ enum Pending {
     Call(Box<HeldCall>),
     /// The event that ends the turn, for all that is held.
     End(Piece),
+    Said(Box<Said>),
 }
 
 impl Reader {
-    pub fn new(reply: Reply) -> Self {
+    /// `renders`: a rule asks what clients would fetch or follow in the text.
+    pub fn new(reply: Reply, renders: bool) -> Self {
         Self {
             reply,
+            text: renders.then(Text::default),
             phase: Phase::Before,
             started: 0,
             index: None,
@@ -163,7 +172,10 @@ impl Reader {
         if kind != BlockKind::Call {
             self.unjudged.extend(Unjudged::below(block, &[]));
             self.open = Some(open);
-            return self.block_piece(piece, true);
+            if let Some(text) = self.text.as_mut().filter(|_| kind == BlockKind::Text) {
+                text.another();
+            }
+            return self.text_piece(piece, kind, true);
         }
         self.calls += 1;
         let size = piece.size();
@@ -198,7 +210,8 @@ impl Reader {
         }
         let signature = present(delta, "signature").and_then(Node::as_str);
         self.is_bound |= signature.is_some_and(|signature| !signature.is_empty());
-        self.block_piece(piece, false)
+        let kind = open.kind;
+        self.text_piece(piece, kind, false)
     }
 
     fn stop(&mut self, piece: Piece) -> Result<Step, Malformed> {
@@ -206,11 +219,7 @@ impl Reader {
         let open = self.open.take().filter(|open| open.index == index);
         let open = open.ok_or_else(|| invalid_response("a block stops that is not open"))?;
         let Some(held) = open.call else {
-            let step = self.block_piece(piece, false)?;
-            if self.held.is_empty() {
-                self.left += 1;
-            }
-            return Ok(step);
+            return self.block_stop(piece, open.kind, index);
         };
         let held = Box::new(held);
         if self.is_bound {
@@ -383,14 +392,16 @@ impl ResponseReader for Reader {
 
     fn resolve(&mut self, decision: &Decision) -> Result<Vec<Bytes>, Malformed> {
         let mut send = Vec::new();
-        self.bytes = 0;
         match self.pending.take().ok_or_else(unwritable)? {
+            Pending::Said(said) => return Ok(self.said(*said, &decision.rulings)?.send),
             Pending::Call(held) => {
+                self.bytes = 0;
                 let fates = fates(1, decision)?;
                 let fate = fates.first().ok_or_else(unwritable)?;
                 self.emit(&held, fate, &mut send)?;
             }
             Pending::End(piece) => {
+                self.bytes = 0;
                 let held = std::mem::take(&mut self.held);
                 let calls = held.iter().filter(|held| matches!(held, Held::Call(_)));
                 let fates = fates(calls.count(), decision)?;
@@ -424,7 +435,7 @@ impl ResponseReader for Reader {
                 message: "the stream ended before its calls were whole".to_owned(),
             });
         }
-        Ok(Step::default())
+        self.rest()
     }
 
     fn keep_alive(&self) -> Bytes {
@@ -436,7 +447,11 @@ impl ResponseReader for Reader {
     }
 
     fn held(&self) -> usize {
-        self.bytes
+        let pending = match &self.pending {
+            Some(Pending::Said(said)) => said.piece.size(),
+            _ => 0,
+        };
+        self.bytes + pending + self.text.as_ref().map_or(0, Text::held)
     }
 
     fn together(&self) -> Vec<Range<usize>> {

@@ -11,7 +11,8 @@ use super::render::said;
 use super::seal::is_signed;
 use crate::guard::Decision;
 use crate::protocols::calls::check_held;
-use crate::protocols::fates::{Fate, fates, one_fate};
+use crate::protocols::fates::{Fate, fates_before, one_fate};
+use crate::protocols::rendered::{self, Part, Text, check_pieces};
 use crate::protocols::strict::{
     array, exact_keys, invalid_response, misframed, must_be_object, present,
 };
@@ -26,14 +27,20 @@ pub(super) struct Reader {
     judged: Option<Document>,
     /// The calls behind signed reasoning.
     bound: Option<Range<usize>>,
+    /// A rule asks what clients would fetch or follow in the text.
+    renders: bool,
+    /// The parts of each block of text, where a rule asks.
+    texts: Vec<Vec<Part>>,
     unjudged: Unjudged,
 }
 
 impl Reader {
-    pub fn new(reply: Reply, endpoint: Endpoint) -> Self {
+    pub fn new(reply: Reply, endpoint: Endpoint, renders: bool) -> Self {
         Self {
             reply,
             endpoint,
+            renders,
+            texts: Vec::new(),
             judged: None,
             bound: None,
             unjudged: Unjudged::none(),
@@ -72,10 +79,18 @@ impl ResponseReader for Reader {
         check_held(proposals.len(), bytes, self.reply.held)?;
         let from = proposals.iter().position(|proposal| proposal.is_bound);
         self.bound = from.map(|from| from..proposals.len());
-        let judge: Vec<_> = proposals
+        let mut judge: Vec<_> = proposals
             .iter()
             .map(|proposal| proposal.call.located(proposal.position, &self.reply))
             .collect();
+        if self.renders {
+            let texts = texts(content)?;
+            self.texts = parts(&texts);
+            check_pieces(self.texts.iter().map(|parts| rendered::pieces(parts)).sum())?;
+            for ((position, _), parts) in texts.iter().zip(&self.texts) {
+                judge.extend(rendered::located(parts, &text_pointer(*position)));
+            }
+        }
         if judge.is_empty() {
             return Ok(Step {
                 send: vec![document.bytes().clone()],
@@ -94,10 +109,20 @@ impl ResponseReader for Reader {
         let root = document.root();
         let content = content(root)?.ok_or_else(unwritable)?;
         let proposals = proposals(&document, Some(content))?;
-        let fates = fates(proposals.len(), decision)?;
+        let (fates, rulings) = fates_before(proposals.len(), decision)?;
         let bound = self.bound.clone().and_then(|bound| fates.get(bound));
         one_fate(bound.unwrap_or_default())?;
         let mut splice = Splice::new(&document);
+        let mut rulings = rulings.iter();
+        for ((_, node), parts) in texts(Some(content))?.into_iter().zip(&self.texts) {
+            let text = rendered::written(parts, &mut rulings)?;
+            if node.as_str() != Some(&text) {
+                splice.replace_text(node, &text);
+            }
+        }
+        if rulings.next().is_some() {
+            return Err(unwritable());
+        }
         let mut dropped = Vec::new();
         for (proposal, fate) in proposals.iter().zip(&fates) {
             match fate {
@@ -114,7 +139,8 @@ impl ResponseReader for Reader {
         if !self.reply.note && !dropped.is_empty() {
             splice.remove_elements(content, |position| dropped.contains(&position));
         }
-        if dropped.len() == proposals.len()
+        if !dropped.is_empty()
+            && dropped.len() == proposals.len()
             && let Some(reason) = root.get("stop_reason").filter(|r| names_calls(r))
         {
             splice.replace_text(reason, "end_turn");
@@ -138,6 +164,37 @@ impl ResponseReader for Reader {
 /// Whether a stop reason speaks of calls: the others say what became of the turn, and stay.
 pub(super) fn names_calls(stop_reason: &Node) -> bool {
     stop_reason.as_str() == Some("tool_use")
+}
+
+/// Where the text of a block stands.
+pub(super) fn text_pointer(position: usize) -> String {
+    format!("/content/{position}/text")
+}
+
+/// The text of each block that has any, and the block's position.
+fn texts(content: Option<&Node>) -> Result<Vec<(usize, &Node)>, Malformed> {
+    let mut texts = Vec::new();
+    let blocks = content.map_or(&[][..], Node::elements);
+    for (position, block) in blocks.iter().enumerate() {
+        let text = block.get("text").filter(|text| text.as_str().is_some());
+        if let Some(text) = text
+            && kind(block)? == BlockKind::Text
+        {
+            texts.push((position, text));
+        }
+    }
+    Ok(texts)
+}
+
+fn parts(texts: &[(usize, &Node)]) -> Vec<Vec<Part>> {
+    let mut text = Text::default();
+    let parts = texts.iter().map(|(_, node)| {
+        text.another();
+        let mut parts = text.push(node.as_str().unwrap_or_default());
+        parts.extend(text.end());
+        parts
+    });
+    parts.collect()
 }
 
 struct Proposal<'d> {

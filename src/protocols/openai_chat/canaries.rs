@@ -6,7 +6,7 @@ use crate::protocols::canary::Fate::{Judged, Passed, Refused};
 use crate::protocols::canary::ItemKind::{
     Definition, ProviderTool, ToolCall, ToolOutput, Unreadable,
 };
-use crate::protocols::canary::{Canary, Fate, HALVES, MARK, Sample, TOOL};
+use crate::protocols::canary::{Canary, Fate, HALVES, ItemKind, MARK, SHOWN, Sample, TOOL};
 use crate::settings::ModelRoute;
 use crate::unscanned::Unscanned::{Binary, ErrorBody, ModelText, NoItem, UserText};
 
@@ -317,6 +317,33 @@ fn answers() -> Vec<Canary> {
         ("", "[DONE]".to_owned()),
     ];
     all.push(asked.streamed(&events, "text of the model", Passed(ModelText)));
+    for (content, [first, second]) in SHOWN {
+        let fate = Judged(ItemKind::ModelText);
+        let said = format!("{first}{second}");
+        let text = json!({"role": "assistant", "content": said});
+        all.push(
+            asked
+                .answered(whole(&text, "stop"), content, fate)
+                .rendered(),
+        );
+        let parts = json!([{"type": "text", "text": first}, {"type": "text", "text": second}]);
+        let text = json!({"role": "assistant", "content": parts});
+        all.push(
+            asked
+                .answered(whole(&text, "stop"), content, fate)
+                .rendered(),
+        );
+        let events = [
+            (
+                "",
+                chunk(&json!({"role": "assistant", "content": first}), None),
+            ),
+            ("", chunk(&json!({"content": second}), None)),
+            ("", chunk(&json!({}), Some("stop"))),
+            ("", "[DONE]".to_owned()),
+        ];
+        all.push(asked.streamed(&events, content, fate).rendered());
+    }
     let cited = json!({"role": "assistant", "content": "x", "annotations": [{"url_citation": {"title": MARK}}]});
     all.push(asked.answered(
         whole(&cited, "stop"),

@@ -2,7 +2,8 @@
 //!
 //! Requests: untrusted texts and tool definitions are found and edited in place; what the provider is to run by itself is
 //! judged where it is asked for. Responses, whole or streamed: text goes through at once, a call is held until it is whole
-//! and judged, and leaves in one canonical form. What a search model cites (`annotations`) goes to the agent as text of the
+//! and judged, and leaves in one canonical form. Where a rule asks for it, what text would make a client fetch or follow is held
+//! and judged as well. What a search model cites (`annotations`) goes to the agent as text of the
 //! model, and is untrusted when it comes back in a request.
 
 mod call;
@@ -10,6 +11,7 @@ mod canaries;
 mod read;
 mod render;
 mod routes;
+mod shown;
 mod stray;
 mod stream;
 mod whole;
@@ -92,18 +94,15 @@ impl Protocol for OpenAiChat {
         request: &Request,
         head: &response::Parts,
     ) -> Result<Box<dyn ResponseReader>, Malformed> {
-        // A list of models has no calls, and neither has an error.
-        let models = routes::endpoint(&request.parts)? == routes::Endpoint::Models;
-        if models || !head.status.is_success() {
-            return Ok(Box::new(Passed));
-        }
-        match media_type(&head.headers).as_deref() {
-            Some("text/event-stream") => Ok(Box::new(stream::Reader::new(Arc::clone(&self.rules)))),
-            Some("application/json") => Ok(Box::new(whole::Reader::new(Arc::clone(&self.rules)))),
-            _ => Err(invalid_response(
-                "the upstream's content type is neither JSON nor an event stream",
-            )),
-        }
+        self.reader(request, head, false)
+    }
+
+    fn rendered_response(
+        &self,
+        request: &Request,
+        head: &response::Parts,
+    ) -> Result<Box<dyn ResponseReader>, Malformed> {
+        self.reader(request, head, true)
     }
 
     fn session(&self, request: &Request) -> Option<String> {
@@ -116,5 +115,29 @@ impl Protocol for OpenAiChat {
 
     fn refuse(&self, refusal: &Refusal, _to: Option<&Bytes>) -> http::Response<Bytes> {
         render::refuse(refusal)
+    }
+}
+
+impl OpenAiChat {
+    /// `renders`: a rule asks what clients would fetch or follow in the text.
+    fn reader(
+        &self,
+        request: &Request,
+        head: &response::Parts,
+        renders: bool,
+    ) -> Result<Box<dyn ResponseReader>, Malformed> {
+        // A list of models has no calls, and neither has an error.
+        let models = routes::endpoint(&request.parts)? == routes::Endpoint::Models;
+        if models || !head.status.is_success() {
+            return Ok(Box::new(Passed));
+        }
+        let rules = Arc::clone(&self.rules);
+        match media_type(&head.headers).as_deref() {
+            Some("text/event-stream") => Ok(Box::new(stream::Reader::new(rules, renders))),
+            Some("application/json") => Ok(Box::new(whole::Reader::new(rules, renders))),
+            _ => Err(invalid_response(
+                "the upstream's content type is neither JSON nor an event stream",
+            )),
+        }
     }
 }

@@ -8,11 +8,13 @@ use serde_json::json;
 
 use super::call::{Call, Form, Fragment, choice_index, fault_nameless, is_sealed};
 use super::render::names_calls;
+use super::shown::{self, Shown};
 use super::stray::{self, Stray};
 use super::{Rules, exact_keys, invalid_response, misframed, present, unwritable};
 use crate::guard::Decision;
 use crate::protocols::calls::check_held;
-use crate::protocols::fates::{Fate, fates, notes, one_fate};
+use crate::protocols::fates::{Fate, fates_before, notes, one_fate};
+use crate::protocols::rendered::{Text, check_pieces};
 use crate::protocols::strict::{array, must_be_object};
 use crate::protocols::{Frame, Framing, Malformed, ResponseReader, Step, note};
 use crate::settings::ModelRoute;
@@ -22,16 +24,22 @@ use crate::wire::splice::{Splice, quote};
 /// Reads the body of a response that is not a stream.
 pub(super) struct Reader {
     rules: Arc<Rules>,
+    /// A rule asks what clients would fetch or follow in the text.
+    renders: bool,
     judged: Option<Document>,
+    /// The text of each choice, where a rule asks.
+    shown: Vec<Shown>,
     /// The calls of each sealed choice, among the items.
     sealed: Vec<Range<usize>>,
 }
 
 impl Reader {
-    pub const fn new(rules: Arc<Rules>) -> Self {
+    pub const fn new(rules: Arc<Rules>, renders: bool) -> Self {
         Self {
             rules,
+            renders,
             judged: None,
+            shown: Vec::new(),
             sealed: Vec::new(),
         }
     }
@@ -69,6 +77,12 @@ impl ResponseReader for Reader {
             let strays = choice.strays.iter();
             judge.extend(strays.map(|stray| stray.located(&document, wrapped)));
         }
+        if self.renders {
+            self.shown = choices.iter().map(Choice::shown).collect();
+            check_pieces(self.shown.iter().map(Shown::pieces).sum())?;
+            let shown = choices.iter().zip(&self.shown);
+            judge.extend(shown.flat_map(|(choice, shown)| shown.located(choice.index)));
+        }
         if judge.is_empty() {
             return Ok(Step {
                 send: vec![document.bytes().clone()],
@@ -89,20 +103,30 @@ impl ResponseReader for Reader {
     fn resolve(&mut self, decision: &Decision) -> Result<Vec<Bytes>, Malformed> {
         let document = self.judged.take().ok_or_else(unwritable)?;
         let choices = choices(&document)?;
-        let fates = fates(choices.iter().map(Choice::count).sum(), decision)?;
+        let count = choices.iter().map(Choice::count).sum();
+        let (fates, rulings) = fates_before(count, decision)?;
+        let mut rulings = rulings.iter();
         for sealed in &self.sealed {
             one_fate(fates.get(sealed.clone()).ok_or_else(unwritable)?)?;
         }
         let mut splice = Splice::new(&document);
         let mut rest = &fates[..];
+        let mut shown = self.shown.iter();
         for choice in &choices {
             let (own, others) = rest
                 .split_at_checked(choice.count())
                 .ok_or_else(unwritable)?;
-            choice.edit(&mut splice, &document, own, &self.rules.route)?;
+            let said = match shown.next() {
+                Some(shown) => choice.said(&shown.written(&mut rulings)?),
+                None => Vec::new(),
+            };
+            choice.edit(&mut splice, &document, own, &said, &self.rules.route)?;
             rest = others;
         }
-        Ok(vec![splice.finish()])
+        match rulings.next() {
+            None => Ok(vec![splice.finish()]),
+            Some(_) => Err(unwritable()),
+        }
     }
 
     fn finish(&mut self) -> Result<Step, Malformed> {
@@ -205,16 +229,34 @@ fn choices(document: &Document) -> Result<Vec<Choice<'_>>, Malformed> {
     Ok(choices)
 }
 
-impl Choice<'_> {
+impl<'d> Choice<'d> {
     fn count(&self) -> usize {
         self.calls.len() + self.strays.len()
     }
 
+    fn shown(&self) -> Shown {
+        let mut text = Text::default();
+        let mut shown = Shown::read(&mut text, self.message);
+        shown.end(&mut text);
+        shown
+    }
+
+    /// The strings of its text that change.
+    fn said(&self, written: &[String]) -> Vec<(&'d Node, String)> {
+        let strings = shown::strings(self.message).into_iter().zip(written);
+        strings
+            .filter(|(string, written)| string.as_str() != Some(written))
+            .map(|(string, written)| (string, written.clone()))
+            .collect()
+    }
+
+    /// `said`: strings of its text that change.
     fn edit(
         &self,
         splice: &mut Splice<'_>,
         document: &Document,
         fates: &[Fate],
+        said: &[(&Node, String)],
         route: &ModelRoute,
     ) -> Result<(), Malformed> {
         let (fates, stray_fates) = fates
@@ -241,6 +283,16 @@ impl Choice<'_> {
                 }
             }
         }
+        let content = self.message.get("content");
+        let is_content = |node: &Node| content.is_some_and(|content| std::ptr::eq(content, node));
+        let note = notes(stray_fates.iter().chain(fates)).filter(|_| route.note);
+        // What the note stands behind is written with it.
+        let others = said
+            .iter()
+            .filter(|(node, _)| note.is_none() || !is_content(node));
+        for (node, text) in others.filter(|_| !lost.contains("content")) {
+            splice.replace_text(node, text);
+        }
         if dropped.is_empty() && !legacy_dropped && lost.is_empty() {
             return Ok(());
         }
@@ -255,9 +307,9 @@ impl Choice<'_> {
         if legacy_dropped {
             gone.push("function_call");
         }
-        let all = stray_fates.iter().chain(fates);
-        if let Some(note) = notes(all).filter(|_| route.note) {
-            self.add_note(splice, &mut gone, &note);
+        if let Some(note) = note {
+            let said = said.iter().find(|(node, _)| is_content(node));
+            self.add_note(splice, &mut gone, said.map(|(_, text)| &**text), &note);
         }
         splice.remove_members(self.message, |key| gone.contains(&key));
         let reason = self.node.get("finish_reason");
@@ -269,11 +321,18 @@ impl Choice<'_> {
         Ok(())
     }
 
-    /// Puts the note after the content, or in the place of a member that goes.
-    fn add_note(&self, splice: &mut Splice<'_>, gone: &mut Vec<&str>, note: &str) {
+    /// Puts the note after the content, which `said` is where it changes, or in the place of a member that goes.
+    fn add_note(
+        &self,
+        splice: &mut Splice<'_>,
+        gone: &mut Vec<&str>,
+        said: Option<&str>,
+        note: &str,
+    ) {
         let content = self.message.get("content");
         if let Some(content) = content.filter(|_| !gone.contains(&"content")) {
-            if let Some(said) = content.as_str() {
+            if let Some(own) = content.as_str() {
+                let said = said.unwrap_or(own);
                 splice.replace_text(content, &note::after(said, note));
             } else if content.is_null() {
                 splice.replace_text(content, note);

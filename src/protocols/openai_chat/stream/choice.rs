@@ -13,6 +13,7 @@ use crate::protocols::calls::check_count;
 use crate::protocols::fates::{Fate, notes, one_fate};
 use crate::protocols::object::Object;
 use crate::protocols::passed::encoded;
+use crate::protocols::rendered::Text;
 use crate::protocols::strict::{array, must_be_object};
 use crate::protocols::{Event, Malformed};
 use crate::settings::Wrapped;
@@ -47,6 +48,8 @@ enum End {
 
 #[derive(Default)]
 pub(super) struct Choice {
+    /// Its text, where a rule asks what clients would fetch or follow in it.
+    text: Option<Text>,
     /// Some text of it has left.
     said: bool,
     end: End,
@@ -74,6 +77,37 @@ pub(super) struct Held {
 }
 
 impl Choice {
+    /// `renders`: a rule asks what clients would fetch or follow in the text.
+    pub fn new(renders: bool) -> Self {
+        Self {
+            text: renders.then(Text::default),
+            ..Self::default()
+        }
+    }
+
+    /// Its text, where a rule asks.
+    pub const fn text(&mut self) -> Option<&mut Text> {
+        self.text.as_mut()
+    }
+
+    /// Bytes of text that wait.
+    pub fn waits(&self) -> usize {
+        self.text.as_ref().map_or(0, Text::held)
+    }
+
+    /// Text that waited, in a chunk of its own.
+    pub fn text_chunk(&mut self, text: &str) -> Result<Bytes, Malformed> {
+        self.said = true;
+        let mut delta = Object::default();
+        delta.text("content", text);
+        self.made(&delta.finish())
+    }
+
+    /// Some text of it leaves.
+    pub const fn says(&mut self) {
+        self.said = true;
+    }
+
     /// Takes what a chunk says of this choice; gives the calls that stand where nobody expects them, and how many of the others
     /// it opens. `before`: those that the stream has had before.
     pub fn absorb<'d>(
@@ -121,14 +155,14 @@ impl Choice {
                 None => self.open(fragment),
             }
         }
-        self.said |= text(delta).is_some();
+        self.said |= self.text.is_none() && text(delta).is_some();
         self.sealed |= is_sealed(delta);
         if self.sealed && self.divided {
             return Err(invalid_response(
                 "a seal over calls comes after the end of their choice",
             ));
         }
-        if calls && self.head.is_empty() {
+        if (calls || self.text.is_some()) && self.head.is_empty() {
             self.head = head(document, index);
         }
         Ok((strays, self.held.len() - known))

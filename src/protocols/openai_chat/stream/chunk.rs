@@ -1,10 +1,7 @@
 //! What a chunk says, and what is left of it.
 
-use super::super::call::choice_index;
 use super::choice::REPEATED;
-use crate::protocols::Malformed;
-use crate::protocols::strict::array;
-use crate::wire::json::{Document, Kind, Node};
+use crate::wire::json::{Kind, Node};
 
 /// The text that a delta says, if it says any.
 pub(super) fn text(delta: &Node) -> Option<(&str, &Node)> {
@@ -22,20 +19,6 @@ pub(super) fn is_error(error: &Node) -> bool {
         Kind::Object(members) => !members.is_empty(),
         _ => true,
     }
-}
-
-/// Whether the chunk has text of this choice.
-pub(super) fn says_something(document: Option<&Document>, wanted: u64) -> Result<bool, Malformed> {
-    let Some(document) = document else {
-        return Ok(false);
-    };
-    for (position, node) in array(document.root(), "choices")?.iter().enumerate() {
-        let says = node.get("delta").and_then(text).is_some();
-        if says && choice_index(document, node, position)? == wanted {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 /// Whether a chunk has nothing besides its choices that another chunk does not say.

@@ -1,9 +1,10 @@
-//! Streamed responses: text goes through at once, calls are held until their choice ends, then leave in canonical form:
+//! Streamed responses: text goes through at once, but for what of it is judged; calls are held until their choice ends, then leave in canonical form:
 //! one delta that opens the call, one with its whole text.
 
 mod choice;
 mod chunk;
 mod pieces;
+mod texts;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use choice::Choice;
+use texts::Texts;
 
 use super::call::choice_index;
 use super::render::names_calls;
@@ -19,11 +21,12 @@ use super::{Rules, exact_keys, invalid_response, misframed, present, unwritable}
 use crate::guard::Decision;
 use crate::item::Located;
 use crate::protocols::calls::check_held;
-use crate::protocols::fates::{Fate, fates};
+use crate::protocols::fates::{Fate, fates_before};
 use crate::protocols::passed::{encoded, passed};
 use crate::protocols::strict::{array, must_be_object};
-use crate::protocols::{Event, Frame, Framing, Malformed, ResponseReader, Step, note};
-use crate::wire::json::{BODY_DEPTH, Document};
+use crate::protocols::{Event, Frame, Framing, Malformed, ResponseReader, Step};
+use crate::verdict::Ruling;
+use crate::wire::json::{BODY_DEPTH, Document, Node};
 use crate::wire::splice::Splice;
 
 /// Keys of a delta that are held.
@@ -32,6 +35,8 @@ const CALLS: [&str; 2] = ["tool_calls", "function_call"];
 /// Reads a stream of chunks.
 pub(super) struct Reader {
     rules: Arc<Rules>,
+    /// A rule asks what clients would fetch or follow in the text.
+    renders: bool,
     state: State,
     /// Calls seen in the whole stream.
     calls: usize,
@@ -48,8 +53,8 @@ enum State {
 
 /// An event that waits for the rulings over the calls in it, and over those of the choices that it ends.
 struct Pending {
-    /// Without data where there is a document.
-    event: Event,
+    /// Without data where there is a document; `None`: the stream has ended.
+    event: Option<Event>,
     /// The event's chunk; `None` for `[DONE]`.
     document: Option<Document>,
     /// How many items are calls where nobody expects them; they come first.
@@ -60,6 +65,8 @@ struct Pending {
     held: usize,
     /// The calls of each sealed choice among them.
     sealed: Vec<Range<usize>>,
+    /// Text that leaves with it; its pieces are the last items.
+    texts: Texts,
 }
 
 /// What is written into a chunk.
@@ -69,12 +76,39 @@ struct Rulings<'f> {
     strays: Vec<&'f [Fate]>,
     /// Behind the text of a choice, by its index.
     notes: BTreeMap<u64, String>,
+    /// The strings of each choice's text, by position, where a rule asks.
+    texts: Vec<Vec<String>>,
+}
+
+impl Rulings<'_> {
+    /// The string that is all of a delta's text, as it leaves.
+    fn said<'s>(&'s self, position: usize, delta: &'s Node) -> Option<&'s str> {
+        let own = delta.get("content")?.as_str()?;
+        match self.texts.get(position) {
+            Some(strings) => strings.first().map(|said| &**said),
+            None => Some(own),
+        }
+        .filter(|said| !said.is_empty())
+    }
+
+    /// Whether the chunk has text of this choice in one string.
+    fn says(&self, document: &Document, wanted: u64) -> Result<bool, Malformed> {
+        for (position, node) in array(document.root(), "choices")?.iter().enumerate() {
+            let delta = present(node, "delta");
+            let says = delta.is_some_and(|delta| self.said(position, delta).is_some());
+            if says && choice_index(document, node, position)? == wanted {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
 }
 
 impl Reader {
-    pub const fn new(rules: Arc<Rules>) -> Self {
+    pub const fn new(rules: Arc<Rules>, renders: bool) -> Self {
         Self {
             rules,
+            renders,
             state: State::Open,
             calls: 0,
             choices: BTreeMap::new(),
@@ -94,7 +128,8 @@ impl Reader {
         let mut ripe = Vec::new();
         for (position, node) in array(root, "choices")?.iter().enumerate() {
             let index = choice_index(&document, node, position)?;
-            let choice = self.choices.entry(index).or_default();
+            let choice = self.choices.entry(index);
+            let choice = choice.or_insert_with(|| Choice::new(self.renders));
             let (strays, opened) = choice.absorb(&document, index, node, self.calls)?;
             self.calls += strays.len() + opened;
             judge.extend(strays.iter().map(|stray| stray.located(&document, wrapped)));
@@ -106,30 +141,33 @@ impl Reader {
         }
         let held = self.choices.values().map(Choice::size).sum();
         check_held(self.calls, held, self.rules.held)?;
+        let texts = Texts::read(&mut self.choices, &document, &ripe)?;
         if root.get("error").is_some_and(chunk::is_error) {
             self.state = State::Over;
             self.choices.clear();
             ripe.clear();
         }
-        let strays = judge.len();
-        self.step(event, Some(document), judge, strays, ripe)
+        self.step(Some(event), Some(document), judge, texts, ripe)
     }
 
-    fn done(&mut self, event: Event) -> Result<Step, Malformed> {
+    /// `event`: the one that says so, if any.
+    fn done(&mut self, event: Option<Event>) -> Result<Step, Malformed> {
         self.state = State::Over;
-        let ripe = self.choices.keys().copied().collect();
-        self.step(event, None, Vec::new(), 0, ripe)
+        let ripe: Vec<_> = self.choices.keys().copied().collect();
+        let texts = Texts::rest(&mut self.choices, &ripe);
+        self.step(event, None, Vec::new(), texts, ripe)
     }
 
     /// Waits for rulings where there is anything to rule, and passes the event on otherwise.
     fn step(
         &mut self,
-        event: Event,
+        event: Option<Event>,
         document: Option<Document>,
         mut judge: Vec<Located>,
-        strays: usize,
+        texts: Texts,
         ripe: Vec<u64>,
     ) -> Result<Step, Malformed> {
+        let strays = judge.len();
         let mut sealed = Vec::new();
         for index in &ripe {
             if let Some(choice) = self.choices.get_mut(index) {
@@ -140,28 +178,36 @@ impl Reader {
                 }
             }
         }
+        let held = judge.len() - strays;
+        judge.extend(texts.located());
         let pending = Pending {
             event,
             document,
             strays,
             ripe,
-            held: judge.len() - strays,
+            held,
             sealed,
+            texts,
         };
         let mut step = Step {
             send: Vec::new(),
             judge,
         };
         if step.judge.is_empty() {
-            step.send = self.release(pending, &[])?;
+            step.send = self.release(pending, &[], &[])?;
         } else {
             self.pending = Some(pending);
         }
         Ok(step)
     }
 
-    /// Sends what was held, by what becomes of each call, and then the event.
-    fn release(&mut self, pending: Pending, fates: &[Fate]) -> Result<Vec<Bytes>, Malformed> {
+    /// Sends what was held, by what becomes of each call and the rulings over texts, and then the event.
+    fn release(
+        &mut self,
+        pending: Pending,
+        fates: &[Fate],
+        texts: &[Ruling],
+    ) -> Result<Vec<Bytes>, Malformed> {
         let (stray_fates, mut rest) = fates
             .split_at_checked(pending.strays)
             .ok_or_else(unwritable)?;
@@ -171,7 +217,13 @@ impl Reader {
             rulings.strays = self.strayed(document, stray_fates)?;
         }
         let mut send = Vec::new();
+        let texts = &mut texts.iter();
+        rulings.texts = pending.texts.written(&mut self.choices, texts, &mut send)?;
+        if texts.next().is_some() {
+            return Err(unwritable());
+        }
         for index in &pending.ripe {
+            let says = document.map_or(Ok(false), |document| rulings.says(document, *index))?;
             let Some(choice) = self.choices.get_mut(index) else {
                 continue;
             };
@@ -181,7 +233,7 @@ impl Reader {
             let note = choice.note(own);
             let dropped = note.is_some();
             if let Some(note) = note.filter(|_| self.rules.route.note) {
-                if chunk::says_something(document, *index)? {
+                if says {
                     rulings.notes.insert(*index, note);
                 } else {
                     send.push(choice.note_chunk(&note)?);
@@ -192,9 +244,12 @@ impl Reader {
                 choice.dropped();
             }
         }
-        match &pending.document {
-            Some(document) => send.extend(self.written(pending.event, document, &rulings)?),
-            None => send.push(encoded(pending.event)?),
+        match (pending.event, &pending.document) {
+            (Some(event), Some(document)) => {
+                send.extend(self.written(event, document, &rulings)?);
+            }
+            (Some(event), None) => send.push(encoded(event)?),
+            (None, _) => {}
         }
         Ok(send)
     }
@@ -253,14 +308,19 @@ impl Reader {
                         wrapped,
                     )?);
                 }
+                let said = rulings.said(position, delta);
+                // All of it waits.
+                if said.is_none() && chunk::text(delta).is_some() {
+                    gone.push("content");
+                }
                 let goes = |key: &str| gone.contains(&key) && present(delta, key).is_some();
                 if gone.iter().any(|key| goes(key)) {
                     splice.remove_members(delta, goes);
                 }
-                if let (Some((said, content)), Some(note)) =
-                    (chunk::text(delta), rulings.notes.get(&index))
-                {
-                    splice.replace_text(content, &note::after(said, note));
+                let note = rulings.notes.get(&index);
+                if !gone.contains(&"content") {
+                    let strings = rulings.texts.get(position).map(Vec::as_slice);
+                    texts::write(&mut splice, delta, strings, note.map(|note| &**note));
                 }
             }
             empty &= chunk::is_only(node, |key| gone.contains(&key));
@@ -297,7 +357,7 @@ impl ResponseReader for Reader {
                 let done = data.as_ref().is_some_and(|data| !data.trim().is_empty());
                 event.data = data;
                 if done {
-                    self.done(event)
+                    self.done(Some(event))
                 } else {
                     passed(event)
                 }
@@ -307,8 +367,9 @@ impl ResponseReader for Reader {
 
     fn held(&self) -> usize {
         let pending = self.pending.as_ref().and_then(|p| p.document.as_ref());
-        let calls: usize = self.choices.values().map(Choice::size).sum();
-        calls + pending.map_or(0, |document| document.bytes().len())
+        let choices = self.choices.values();
+        let choices: usize = choices.map(|choice| choice.size() + choice.waits()).sum();
+        choices + pending.map_or(0, |document| document.bytes().len())
     }
 
     fn together(&self) -> Vec<Range<usize>> {
@@ -318,8 +379,8 @@ impl ResponseReader for Reader {
 
     fn resolve(&mut self, decision: &Decision) -> Result<Vec<Bytes>, Malformed> {
         let pending = self.pending.take().ok_or_else(unwritable)?;
-        let fates = fates(pending.strays + pending.held, decision)?;
-        self.release(pending, &fates)
+        let (fates, texts) = fates_before(pending.strays + pending.held, decision)?;
+        self.release(pending, &fates, texts)
     }
 
     fn finish(&mut self) -> Result<Step, Malformed> {
@@ -328,6 +389,9 @@ impl ResponseReader for Reader {
                 code: "upstream_truncated",
                 message: "the stream ended before its calls were whole".to_owned(),
             });
+        }
+        if self.choices.values().any(|choice| choice.waits() > 0) {
+            return self.done(None);
         }
         Ok(Step::default())
     }
