@@ -194,7 +194,12 @@ fn response(protocol: &dyn Protocol, answer: &Answer, deny: bool) -> Result<Outc
         .header(http::header::CONTENT_TYPE, answer.media_type)
         .body(())
         .map_err(|error| invalid(error.to_string()))?;
-    let mut reader = protocol.response(&request, &head.into_parts().0)?;
+    let head = head.into_parts().0;
+    let mut reader = if answer.is_rendered {
+        protocol.rendered_response(&request, &head)?
+    } else {
+        protocol.response(&request, &head)?
+    };
     let frames = match reader.framing() {
         Framing::Whole => vec![Frame::Whole(answer.body.clone())],
         Framing::Events => sse::Decoder::new(LIMIT)

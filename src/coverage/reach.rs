@@ -62,6 +62,7 @@ fn work(policy: &Policy, layer: LayerId, kind: ItemKind) -> Option<bool> {
         }
         (LayerId::Egress, ItemKind::ToolCall) if policy.egress.is_some() => Some(false),
         (LayerId::Egress, ItemKind::ToolCall) => rules(|rule| !rule.egress.is_empty()),
+        (LayerId::Egress, ItemKind::ModelText) => policy.rendered.is_some().then_some(false),
         (LayerId::Recipients, ItemKind::ToolCall) => {
             rules(|rule| !rule.recipients.is_empty() || !rule.arguments.is_empty())
         }

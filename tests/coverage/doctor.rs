@@ -65,6 +65,20 @@ fn line<'s>(said: &'s Said, place: &str, content: &str) -> &'s str {
 }
 
 #[test]
+fn the_text_of_a_model_is_a_kind_of_its_own_where_a_rule_asks() {
+    let shown = "image in the model's text";
+    let without = doctor(folder(POLICY, CONFIG).path(), &["--offline"]);
+    assert!(!without.out.contains(shown), "{}", without.out);
+    let policy = format!("{POLICY}rendered: {{images: [], links: [hosts]}}\n");
+    let said = doctor(folder(&policy, CONFIG).path(), &["--offline"]);
+    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    for place in ["answer, whole", "answer, streamed"] {
+        let line = line(&said, place, shown);
+        assert!(line.ends_with("model_text: egress shadow"), "{line}");
+    }
+}
+
+#[test]
 fn the_matrix_tells_what_looks_at_each_kind_of_content() {
     let folder = folder(POLICY, CONFIG);
     let said = doctor(folder.path(), &["--offline"]);

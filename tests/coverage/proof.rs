@@ -167,6 +167,12 @@ fn a_route_that_lets_content_past_is_named_with_its_cell() {
             "answer, streamed, call of a function",
             "comes out of no item",
         ),
+        // It takes the text of an answer as it comes, also where a rule asks.
+        (
+            Wrong::Streams,
+            "answer, whole, image in the model's text",
+            "comes out of no item",
+        ),
     ] {
         let inner = OpenAiChat::new(&Limits::default(), &ModelRoute::default());
         let problems = coverage::cells(&"leaky".into(), &Faulty { inner, fault }).unwrap_err();

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use holdpoint::coverage::looks;
 use holdpoint::guard::{Guard, Parts};
 use holdpoint::item::{
-    Arguments, Exchange, Item, Leg, Located, Place, ProviderTool, RouteKind, ToolCall,
+    Arguments, Exchange, Item, Leg, Located, ModelText, Place, ProviderTool, RouteKind, ToolCall,
     ToolDefinition, ToolOutput,
 };
 use holdpoint::policy::{self, Policy};
@@ -27,6 +27,7 @@ tools:
   - {tool: mail, recipients: [{at: /to, kind: email, allow: [staff]}], ticket: {gate: approve, ttl: 15m}}
   - {tool: \"*\"}
 injection: {redact: 0.6}
+rendered: {images: [], links: [hosts]}
 ";
 
 fn call(tool: &str) -> Item {
@@ -90,6 +91,7 @@ async fn the_layers_named_for_a_kind_are_those_that_judge_it() {
         kind: "web_search".into(),
         server: None,
     });
+    let shown = Item::ModelText(ModelText::whole("![x](y.png)"));
     let calls = ["gone", "read", "fetch", "mail", "other"]
         .map(call)
         .to_vec();
@@ -101,6 +103,7 @@ async fn the_layers_named_for_a_kind_are_those_that_judge_it() {
         ),
         (ItemKind::ToolOutput, vec![output]),
         (ItemKind::ProviderTool, vec![provider]),
+        (ItemKind::ModelText, vec![shown]),
     ] {
         let said = looks(&policy, RouteKind::Http, kind);
         let named: BTreeSet<_> = said.iter().map(|look| look.layer).collect();
