@@ -1,9 +1,14 @@
 //! The demo as a user runs it, and what an edited policy does to it.
 
-#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a failed set-up is a failed test"
+)]
 
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// Lines about the database, one per scene.
 fn databases(policy: Option<PathBuf>) -> Vec<String> {
@@ -61,6 +66,42 @@ fn without_injection_and_recipients_the_planted_review_wins() {
     .unwrap();
     let after = databases(Some(path));
     assert_eq!(after[0], "refunds: 0, emails: 1 (collector@drop.example)");
+}
+
+#[test]
+fn a_request_waits_for_you_and_goes_through_once_you_approve() {
+    let mut demo = Command::new(env!("CARGO_BIN_EXE_holdpoint"))
+        .arg("demo")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(demo.stdout.take().unwrap())
+        .lines()
+        .map(Result::unwrap);
+    let mut after = |mark: &str| {
+        let line = lines.find(|line| line.contains(mark)).unwrap();
+        line.split_once(mark).unwrap().1.to_owned()
+    };
+    let ticket = after("/tickets/");
+    let store = after("ticket list --state requested --store ");
+    let ask = |verb: &str, more: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_holdpoint"))
+            .args(["ticket", verb, &ticket, "--store", &store, "--json"])
+            .args(more)
+            .output()
+            .unwrap();
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap_or_default()
+    };
+    let shown = ask("show", &[]);
+    let digest = shown["digest"].as_str().unwrap_or_default();
+    let approved = ask("approve", &["--digest", digest]);
+    let database = (approved["state"] == "approved").then(|| after("database  "));
+    demo.kill().unwrap();
+    demo.wait().unwrap();
+    assert_eq!(
+        database.as_deref(),
+        Some("refunds: 2 (A-1001 19.90; A-1001 4.90), emails: 0")
+    );
 }
 
 #[test]

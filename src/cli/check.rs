@@ -157,7 +157,7 @@ fn in_memory(settings: &Settings) -> Result<Option<Arc<dyn tickets::TicketStore>
         return Ok(None);
     };
     let memory = Path::new(":memory:");
-    let limits = tickets::TicketLimits::replaying(configured.replay_window);
+    let limits = configured.limits.clone();
     tickets::sqlite::open(memory, SystemClock::shared(), limits)
         .map(Some)
         .map_err(|error| Problem::new(format!("no ticket store can be made: {error}")))

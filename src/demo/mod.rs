@@ -1,11 +1,12 @@
-//! `holdpoint demo`: a shop, a scripted model and the proxy on real sockets, five scenes, and what the database holds after
-//! each. Nothing here judges: the verdicts shown are the guard's own.
+//! `holdpoint demo`: a shop, a scripted model and the proxy on real sockets, five scenes and a sixth for
+//! whoever runs it, and what the database holds after each. Nothing here judges: the verdicts shown are the guard's own.
 
 mod agent;
 mod model;
 mod scenes;
 mod shop;
 mod show;
+mod turn;
 mod watch;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -22,6 +23,7 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use watch::Watch;
 
+use crate::approvals::password;
 use crate::clock::SystemClock;
 use crate::identity::api_key::sha256;
 use crate::names::{RouteName, SessionKey, StoreName, ToolName, UpstreamName};
@@ -29,17 +31,15 @@ use crate::policy::{self, Policy};
 use crate::principal::Principal;
 use crate::serve::{self, Addresses, Running};
 use crate::settings::{
-    Approver, ApproverKey, Approvers, HttpTool, HumanId, Limits, Listen, ModelRoute, Principals,
-    Route, RouteProtocol, SessionSource, Settings, SqlStore, TicketPlace, TicketSettings, Timeouts,
-    Upstream,
+    Account, Approver, ApproverKey, Approvers, HttpTool, HumanId, Limits, Listen, ModelRoute,
+    Principals, Route, RouteProtocol, Secret, SessionSource, Settings, SqlStore, TicketPlace,
+    TicketSettings, Timeouts, Upstream,
 };
 use crate::store::sql::{self, ReadOnlySql};
 use crate::store::{Stores, tickets};
 
 /// The policy that the demo runs on where no file is given.
 pub const POLICY: &str = include_str!("../../policies/demo.yaml");
-
-const REPLAY_WINDOW: Duration = Duration::from_hours(24);
 
 /// What the user chose.
 #[derive(Debug, Default)]
@@ -67,13 +67,23 @@ pub async fn run(options: &Options, print: &mut dyn FnMut(&str)) -> anyhow::Resu
     if options.exit {
         print("All scenes played.");
     } else {
+        let asked = stage.ask_you(SCENES.len() + 1, print).await?;
         show::by_hand(
             print,
             stage.running.addresses(),
             &stage.key,
             &stage.database(),
         );
-        tokio::signal::ctrl_c().await?;
+        let follow = async {
+            if asked && let Err(error) = stage.follow_you(print).await {
+                print(&format!("   agent     gave up: {error:#}"));
+            }
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            stopped = tokio::signal::ctrl_c() => stopped?,
+            () = follow => {}
+        }
     }
     stage.running.shutdown().await;
     Ok(())
@@ -86,6 +96,7 @@ struct Stage {
     running: Running,
     watch: Arc<Watch>,
     judge: Arc<dyn ReadOnlySql>,
+    /// Sam's: for the API, and as the password for the page.
     key: String,
 }
 
@@ -228,7 +239,7 @@ fn stores(folder: &Path, database: &Path) -> anyhow::Result<Stores> {
     let tickets = tickets::sqlite::open_serving(
         &folder.join("tickets.db"),
         Arc::clone(&clock),
-        tickets::TicketLimits::replaying(REPLAY_WINDOW),
+        tickets::TicketLimits::default(),
     )?;
     Ok(Stores {
         sql: [(StoreName::from("shop"), sql::sqlite::open(database)?)].into(),
@@ -300,20 +311,10 @@ fn settings(
         tickets: Some(TicketSettings {
             store: TicketPlace::File(folder.join("tickets.db")),
             issuers: Vec::new(),
-            replay_window: REPLAY_WINDOW,
+            limits: tickets::TicketLimits::default(),
             state_keys: Vec::new(),
         }),
-        approvers: Approvers {
-            keys: vec![ApproverKey {
-                digest: sha256(key.as_bytes()),
-                who: Approver {
-                    id: HumanId::new("config", "sam"),
-                    roles: vec!["support".to_owned()],
-                    tenants: None,
-                },
-            }],
-            ..Approvers::default()
-        },
+        approvers: approvers(key)?,
         principals: Principals::Fixed(Arc::new(Principal {
             tenant: "shop".into(),
             issuer: "config".into(),
@@ -330,5 +331,26 @@ fn settings(
             drain: Duration::from_secs(2),
             ..Timeouts::default()
         },
+    })
+}
+
+/// Sam of the support team, over the API and on the page.
+fn approvers(key: &str) -> anyhow::Result<Approvers> {
+    let sam = Approver {
+        id: HumanId::new("config", "sam"),
+        roles: vec!["support".to_owned()],
+        tenants: None,
+    };
+    Ok(Approvers {
+        keys: vec![ApproverKey {
+            digest: sha256(key.as_bytes()),
+            who: sam.clone(),
+        }],
+        accounts: vec![Account {
+            name: "sam".into(),
+            hash: Secret(password::hash(key).map_err(anyhow::Error::msg)?.into()),
+            who: sam,
+        }],
+        ..Approvers::default()
     })
 }

@@ -1,5 +1,6 @@
 //! What the demo prints.
 
+use std::net::SocketAddr;
 use std::path::Path;
 
 use super::agent::{Answer, Happening};
@@ -14,7 +15,7 @@ const NOTICE: &str = "[holdpoint: ";
 /// More of a text than this is cut for the eye.
 const WIDTH: usize = 150;
 
-type Print<'a> = &'a mut dyn FnMut(&str);
+pub(super) type Print<'a> = &'a mut dyn FnMut(&str);
 
 pub(super) fn opening(print: Print<'_>, policy: &Policy, file: Option<&Path>) {
     let modes: Vec<String> = LayerId::ALL
@@ -122,6 +123,25 @@ fn within(text: &str) -> String {
     }
 }
 
+/// Where the request waits, and how to answer it.
+pub(super) fn your_turn(
+    print: Print<'_>,
+    number: usize,
+    approvers: SocketAddr,
+    ticket: &str,
+    password: &str,
+) {
+    print(&format!("{number}. Your turn: a request waits for you"));
+    print(
+        "   agent     asks to refund 4.90 EUR on order A-1001, and repeats the call until you have answered",
+    );
+    print(&format!("   open      http://{approvers}/tickets/{ticket}"));
+    print(&format!(
+        "   log in    as sam, with the password {password}"
+    ));
+    print("");
+}
+
 pub(super) fn by_hand(print: Print<'_>, at: Addresses, key: &str, database: &Path) {
     let agents = at.agents;
     let tickets = database.with_file_name("tickets.db");
@@ -141,13 +161,16 @@ pub(super) fn by_hand(print: Print<'_>, at: Addresses, key: &str, database: &Pat
         "   holdpoint ticket list --state requested --store {tickets}"
     ));
     print(&format!(
-        "   holdpoint ticket approve TICKET --store {tickets}"
+        "   holdpoint ticket approve TICKET --digest DIGEST --store {tickets}"
     ));
     print("   # The model's answer as a stream: in place of the blocked call stands a note.");
     print(&format!(
         "   curl -N http://{agents}/openai/v1/chat/completions -H 'content-type: application/json' -d '{{\"model\":\"demo\",\"stream\":true,\"messages\":[{{\"role\":\"user\",\"content\":\"Refund order B-2002\"}}]}}'"
     ));
     if let Some(approvers) = at.approvers {
+        print(&format!(
+            "   # The page on which people answer: http://{approvers}/"
+        ));
         print("   # The tickets as an approver sees them over the API, and the metrics.");
         print(&format!(
             "   curl http://{approvers}/v1/tickets -H 'authorization: Bearer {key}'"

@@ -8,6 +8,7 @@ mod counted;
 mod forward;
 mod framing;
 mod furnish;
+mod housekeeping;
 mod journal;
 mod passes;
 mod places;
@@ -288,9 +289,10 @@ pub async fn start_with(
         health::router(Operations {
             readiness: readiness.clone(),
             metrics: Arc::clone(&metrics),
-            tickets,
+            tickets: tickets.clone(),
         }),
     )];
+    control.extend(tickets.map(housekeeping::spawn));
     if let Some((listener, store)) = approvers {
         let approvals = Approvals::new(&settings, people, store, clock, Arc::clone(&metrics))?;
         approvals.load().await?;

@@ -14,6 +14,7 @@ use crate::layers::egress::Registered;
 use crate::names::{RouteName, SessionKey, StoreName, ToolName, UpstreamName};
 use crate::principal::Principal;
 use crate::store::sql::ServerTls;
+use crate::store::tickets::TicketLimits;
 use crate::store::tickets::issued::Issuer;
 use crate::wire::seal::SealingKey;
 
@@ -373,8 +374,8 @@ pub enum TicketPlace {
 pub struct TicketSettings {
     /// Where tickets live.
     pub store: TicketPlace,
-    /// How long a receipt is replayed.
-    pub replay_window: Duration,
+    /// How much it takes, and for how long it remembers.
+    pub limits: TicketLimits,
     /// What seals the states that clients carry between a question to their user and its answer, at most two: the first
     /// seals, both open. None: the process has one of its own.
     pub state_keys: Vec<SealingKey>,

@@ -15,6 +15,8 @@ mod backend;
 #[path = "../tickets/conformance/mod.rs"]
 mod conformance;
 mod desk;
+#[path = "../tickets/killed.rs"]
+mod killed;
 mod lookups;
 mod mysql;
 mod postgres;

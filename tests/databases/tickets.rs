@@ -18,9 +18,9 @@ use holdpoint::store::tickets::{
 };
 use rust_decimal::Decimal;
 
+use crate::conformance::clock::StillClock;
 use crate::conformance::{Bed, Desk, answered, refund};
 use crate::servers::{Server, wanted};
-use crate::support::clock::StillClock;
 
 /// One server, and databases on it.
 struct Beds {
@@ -336,4 +336,12 @@ async fn two_processes_count_together() {
     assert!(ledgers[1].check(vec![other.clone()], now).await.is_err());
     let later = now + jiff::SignedDuration::from_mins(62);
     ledgers[1].charge(vec![other], later).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_call_is_carried_out_twice_and_no_loss_is_silent() {
+    if let Some(beds) = beds().await {
+        let base = beds.fresh().await;
+        crate::killed::rounds(Some(base.url.clone())).await;
+    }
 }

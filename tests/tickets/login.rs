@@ -235,7 +235,7 @@ async fn a_link_elsewhere_finds_the_log_in() {
     assert_eq!(answer.status, 200);
     let text = answer.text();
     assert!(
-        text.contains("http-equiv=\"refresh\" content=\"0;url=/?a=&#39;x&#39;&amp;b=1\""),
+        text.contains("http-equiv=\"refresh\" content=\"0;url=/?a='x'&amp;b=1\""),
         "{text}"
     );
     // Led on, the browser says where it comes from, and is not sent round in a ring.

@@ -5,6 +5,7 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::string_slice,
+    clippy::print_stderr,
     reason = "a failed set-up is a failed test"
 )]
 

@@ -7,7 +7,7 @@ use holdpoint::store::tickets::{
 };
 use rusqlite::Connection;
 
-use crate::support::clock::StillClock;
+use crate::conformance::clock::StillClock;
 use crate::world::local;
 
 /// Written by version 0.1.0 with schema 1, and dumped: a call that was carried out, one that is approved, one denied, one whose

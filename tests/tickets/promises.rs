@@ -54,3 +54,9 @@ macro_rules! promises {
 }
 
 crate::conformance::every_promise!(promises, crate::promises::bed);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_call_is_carried_out_twice_and_no_loss_is_silent() {
+    // Another database than the one that `scripts/test databases` starts.
+    crate::killed::rounds(std::env::var("HOLDPOINT_KILL_POSTGRES").ok()).await;
+}

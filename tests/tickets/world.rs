@@ -20,7 +20,7 @@ use holdpoint::verdict::{self, Finding, Hold, LayerId, Mode, Reason};
 use holdpoint::wire::json::Document;
 use tempfile::TempDir;
 
-pub use crate::support::clock::StillClock;
+pub use crate::conformance::clock::StillClock;
 
 /// The usual limits.
 pub fn limits() -> TicketLimits {

@@ -5,6 +5,7 @@
 
 mod admit;
 mod facts;
+mod lookalike;
 pub mod reconcile;
 mod settle;
 pub mod show;

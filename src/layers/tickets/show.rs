@@ -1,9 +1,11 @@
-//! How values of a call are shown to a person: nothing invisible, nothing that reorders a line, nothing folded without a count.
+//! How values of a call are shown to a person: nothing invisible, nothing that reorders a line or
+//! passes for another character, nothing folded without a count.
 
 use std::fmt::Write;
 
 use serde_json::Value;
 
+use super::lookalike::lookalikes;
 use crate::store::tickets::digest::sha256_hex;
 use crate::unicode::{is_blank, is_ignorable, is_separator, is_unshown};
 
@@ -21,40 +23,132 @@ fn is_hidden(c: char) -> bool {
     c.is_control() || is_ignorable(c) || is_blank(c) || is_separator(c) || is_unshown(c)
 }
 
-/// The text with every hidden character, and the backslash, as an escape: `\n`, `\\`, `\u{202e}`. No two texts look alike
-/// because of what cannot be seen.
-pub fn escape(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\\' => shown.push_str("\\\\"),
-            '\n' => shown.push_str("\\n"),
-            '\r' => shown.push_str("\\r"),
-            '\t' => shown.push_str("\\t"),
-            c if is_hidden(c) => {
-                // Writing to a string cannot fail.
-                let _ = write!(shown, "\\u{{{:x}}}", u32::from(c));
-            }
-            c => shown.push(c),
-        }
-    }
-    shown
+/// Marks that are drawn over the letter before them: a text with them looks like another one without.
+const OVERLAID: &[(char, char)] = &[
+    ('\u{300}', '\u{36f}'),
+    ('\u{1ab0}', '\u{1aff}'),
+    ('\u{1dc0}', '\u{1dff}'),
+    ('\u{20d0}', '\u{20ff}'),
+    ('\u{fe20}', '\u{fe2f}'),
+];
+
+fn is_overlaid(c: char) -> bool {
+    OVERLAID.iter().any(|(from, to)| (*from..=*to).contains(&c))
 }
 
-/// As [`escape`]; a long text as its start, its end, its length and the start of its SHA-256.
-pub fn shorten(text: &str) -> String {
+/// Part of a text as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// As it stands, but for the backslash, which is written twice.
+    Plain(String),
+    /// A character that cannot be seen, or that could be taken for another one, as an escape.
+    Escape(String),
+}
+
+impl Piece {
+    /// What is shown.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Plain(text) | Self::Escape(text) => text,
+        }
+    }
+}
+
+/// The text with every hidden character, and every one that could be taken for another, as an escape of its own: `\n`,
+/// `\u{202e}`. No two texts look alike because of what cannot be seen.
+pub fn pieces(text: &str) -> Vec<Piece> {
+    let mut found = Vec::new();
+    let mut plain = String::new();
+    for (c, like) in text.chars().zip(lookalikes(text)) {
+        let escape = match c {
+            '\\' => {
+                plain.push_str("\\\\");
+                continue;
+            }
+            '\n' => "\\n".to_owned(),
+            '\r' => "\\r".to_owned(),
+            '\t' => "\\t".to_owned(),
+            c if like || is_hidden(c) || is_overlaid(c) => format!("\\u{{{:x}}}", u32::from(c)),
+            c => {
+                plain.push(c);
+                continue;
+            }
+        };
+        if !plain.is_empty() {
+            found.push(Piece::Plain(std::mem::take(&mut plain)));
+        }
+        found.push(Piece::Escape(escape));
+    }
+    if !plain.is_empty() {
+        found.push(Piece::Plain(plain));
+    }
+    found
+}
+
+/// As [`pieces`], in one text.
+pub fn escape(text: &str) -> String {
+    pieces(text).iter().map(Piece::as_str).collect()
+}
+
+/// A text as it is shown where there is little room.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// All of a short text, the start of a long one.
+    pub head: Vec<Piece>,
+    /// The rest of a long one.
+    pub folded: Option<Folded>,
+}
+
+/// What is left out of a long text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Folded {
+    /// Its end.
+    pub tail: Vec<Piece>,
+    /// Length of the whole text, in characters.
+    pub length: usize,
+    /// Start of the whole text's SHA-256, 12 hex digits.
+    pub sha256: String,
+}
+
+/// All of a text of at most 120 characters; of a longer one its start, its end, its length and the start of its SHA-256.
+pub fn shown(text: &str) -> Shown {
     let length = text.chars().count();
     if length <= WHOLE {
-        return escape(text);
+        return Shown {
+            head: pieces(text),
+            folded: None,
+        };
     }
     let head: String = text.chars().take(HEAD).collect();
     let tail: String = text.chars().skip(length - TAIL).collect();
-    let hash: String = sha256_hex(text.as_bytes()).chars().take(12).collect();
-    format!(
-        "{} … {} ({length} characters, sha256 {hash})",
-        escape(&head),
-        escape(&tail)
-    )
+    Shown {
+        head: pieces(&head),
+        folded: Some(Folded {
+            tail: pieces(&tail),
+            length,
+            sha256: sha256_hex(text.as_bytes()).chars().take(12).collect(),
+        }),
+    }
+}
+
+/// As [`shown`], in one text.
+pub fn shorten(text: &str) -> String {
+    let join = |pieces: &[Piece]| pieces.iter().map(Piece::as_str).collect::<String>();
+    let Shown { head, folded } = shown(text);
+    let head = join(&head);
+    match folded {
+        None => head,
+        Some(Folded {
+            tail,
+            length,
+            sha256,
+        }) => {
+            format!(
+                "{head} … {} ({length} characters, sha256 {sha256})",
+                join(&tail)
+            )
+        }
+    }
 }
 
 /// Longest comment of an approver, in characters, that an agent is shown.
@@ -172,6 +266,19 @@ mod tests {
         );
         assert_eq!(escape("\u{1b}[2Jx\u{9b}"), "\\u{1b}[2Jx\\u{9b}");
         assert_eq!(escape("\u{e0041}é漢字"), "\\u{e0041}é漢字");
+    }
+
+    #[test]
+    fn what_looks_like_another_character_is_written_out() {
+        assert_eq!(escape("p\u{430}y e\u{301}"), "p\\u{430}y e\\u{301}");
+        assert_eq!(
+            pieces("a\n\\b"),
+            [
+                Piece::Plain("a".to_owned()),
+                Piece::Escape("\\n".to_owned()),
+                Piece::Plain("\\\\b".to_owned())
+            ]
+        );
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod schema;
 mod secrets;
 mod states;
 mod stores;
+mod tickets;
 mod tools;
 mod upstreams;
 
@@ -31,9 +32,6 @@ use super::{
 use crate::guard::Venues;
 use crate::policy;
 use crate::source::{self, Field, Kind, Problems, Reader, Spot, Tree};
-
-/// How long a receipt is given back where the config does not say.
-const REPLAY_WINDOW: Duration = Duration::from_hours(24);
 
 /// Values of the command line, stronger than environment and file. Keys are paths such as `listen.agents`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -218,14 +216,14 @@ impl Reading<'_> {
     fn tickets(&self, field: &Field<'_>) -> Option<TicketSettings> {
         let mut fields = field.map()?;
         let store = self.ticket_place(&mut fields);
-        let window = fields.optional_or("replay_window", REPLAY_WINDOW, positive_duration);
+        let limits = tickets::limits(&mut fields);
         let keys = fields.optional_or("state_keys", Vec::new(), |field| {
             states::state_keys(field, &self.secrets)
         });
         let issuers = fields.optional_or("issuers", Vec::new(), issuers::issuers);
         Some(TicketSettings {
             store: store?,
-            replay_window: window?,
+            limits: limits?,
             state_keys: keys?,
             issuers: issuers?,
         })

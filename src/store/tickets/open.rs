@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{TicketError, TicketLimits, TicketStore, postgres, sqlite};
+use super::{TicketError, TicketStore, postgres, sqlite};
 use crate::clock::Clock;
 use crate::ledger::Ledger;
 use crate::settings::{TicketPlace, TicketSettings};
@@ -23,7 +23,7 @@ pub struct Opened {
 /// # Errors
 /// It cannot be opened, is something else, or is served by another process that shares nothing.
 pub fn serve(settings: &TicketSettings, clock: Arc<dyn Clock>) -> Result<Opened, TicketError> {
-    let limits = TicketLimits::replaying(settings.replay_window);
+    let limits = settings.limits.clone();
     match &settings.store {
         TicketPlace::File(path) => Ok(Opened {
             tickets: sqlite::open_serving(path, clock, limits)?,
@@ -40,7 +40,7 @@ pub fn serve(settings: &TicketSettings, clock: Arc<dyn Clock>) -> Result<Opened,
 /// # Errors
 /// It is missing, cannot be opened, or is something else.
 pub fn existing(settings: &TicketSettings, clock: Arc<dyn Clock>) -> Result<Opened, TicketError> {
-    let limits = TicketLimits::replaying(settings.replay_window);
+    let limits = settings.limits.clone();
     match &settings.store {
         TicketPlace::File(path) => Ok(Opened {
             tickets: sqlite::open_existing(path, clock, limits)?,

@@ -1,7 +1,8 @@
 //! What every ticket store promises, each promise a function over a bed of its own, so that every kind of store has the same
-//! tests. Whoever takes them in has `support` beside them.
+//! tests. Whoever takes them in calls this room `conformance`.
 
 pub mod calls;
+pub mod clock;
 pub mod issued;
 pub mod keeping;
 pub mod mandates;
@@ -27,7 +28,7 @@ use holdpoint::store::tickets::{
 };
 use holdpoint::verdict::{LayerId, Reason};
 
-use crate::support::clock::StillClock;
+use self::clock::StillClock;
 
 /// A place for one set of tickets, empty at first.
 pub trait Bed: Send + Sync {

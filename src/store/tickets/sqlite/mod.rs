@@ -274,3 +274,60 @@ impl TicketStore for Sqlite {
         &self.0.limits
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::SystemClock;
+    use crate::store::tickets::audit::{Event, Note};
+
+    fn store(pragma: &str) -> Sqlite {
+        let connection = schema::in_memory().unwrap();
+        connection.execute_batch(pragma).unwrap();
+        Sqlite::new(
+            connection,
+            SystemClock::shared(),
+            TicketLimits::default(),
+            None,
+        )
+    }
+
+    fn note(length: usize) -> Note {
+        Note {
+            event: Event::ForeignCredential,
+            ticket: None,
+            mandate: None,
+            actor: "x".repeat(length),
+            details: serde_json::json!({}),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_fails_the_step_and_keeps_what_was_there() {
+        let store = store("PRAGMA max_page_count = 60");
+        store.note(note(10)).await.unwrap();
+        let notes = [note(10), note(1 << 20), note(10)].map(|note| store.note(note));
+        let said = futures_util::future::join_all(notes).await;
+        let full = said.iter().filter(|said| {
+            matches!(said, Err(TicketError::Unavailable { cause }) if cause.contains("full"))
+        });
+        assert!(full.count() >= 1, "{said:?}");
+        // Whoever was told that it is stored finds it, and nobody else does.
+        let stored = 1 + said.iter().filter(|said| said.is_ok()).count();
+        let rows = store.audit(0, 10).await.unwrap();
+        assert_eq!(rows.len(), stored);
+        store.note(note(10)).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_written_is_told() {
+        let store = store("PRAGMA query_only = ON");
+        let said = store.note(note(10)).await;
+        assert!(
+            matches!(&said, Err(TicketError::Unavailable { cause }) if cause.contains("readonly")),
+            "{said:?}"
+        );
+        // Nothing is told of it either: what has run out could not be noted.
+        assert!(store.audit(0, 10).await.is_err());
+    }
+}

@@ -97,21 +97,39 @@ pub(super) fn state(tx: &Tx<'_>, id: &TicketId) -> Sql<Option<TicketState>> {
         .optional()
 }
 
-const LIST: &str = "
-SELECT * FROM ticket
- WHERE (:states IS NULL OR state IN (SELECT value FROM json_each(:states)))
-   AND (:tenants IS NULL OR tenant IN (SELECT value FROM json_each(:tenants)))
-   AND (:issuer IS NULL OR issuer = :issuer) AND (:subject IS NULL OR subject = :subject)
-   AND (:tool IS NULL OR tool = :tool) AND (:upstream IS NULL OR upstream = :upstream)
-   AND (:before IS NULL OR seq < :before)
- ORDER BY seq DESC LIMIT :limit";
+/// Whatever the filter leaves out is `NULL`.
+macro_rules! list {
+    ($states:literal) => {
+        concat!(
+            "SELECT * FROM ticket WHERE ",
+            $states,
+            " AND (:tenants IS NULL OR tenant IN (SELECT value FROM json_each(:tenants)))
+              AND (:issuer IS NULL OR issuer = :issuer) AND (:subject IS NULL OR subject = :subject)
+              AND (:tool IS NULL OR tool = :tool) AND (:upstream IS NULL OR upstream = :upstream)
+              ORDER BY seq DESC LIMIT :limit"
+        )
+    };
+}
+
+/// From the newest on.
+const LIST: &str = list!(
+    "seq < coalesce(:before, 9223372036854775807)
+     AND (:states IS NULL OR +state IN (SELECT value FROM json_each(:states)))"
+);
+
+/// States that few tickets are in are looked up by their index: `+seq` keeps the order from being walked.
+const LIST_OPEN: &str = list!(
+    "state IN (SELECT value FROM json_each(:states)) AND +seq < coalesce(:before, 9223372036854775807)"
+);
 
 /// Newest first.
 pub(super) fn list(tx: &Tx<'_>, filter: &Filter) -> Sql<Vec<Ticket>> {
     let states = (!filter.states.is_empty()).then_some(Json(&filter.states));
+    let few = states.is_some() && !filter.states.iter().any(|state| state.is_final());
+    let sql = if few { LIST_OPEN } else { LIST };
     let found: Vec<Ticket> = tx
         .db
-        .prepare_cached(LIST)?
+        .prepare_cached(sql)?
         .query_map(
             named_params! {
                 ":states": states,

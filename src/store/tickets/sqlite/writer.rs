@@ -250,18 +250,15 @@ struct Shift(Option<Arc<Writer>>);
 
 impl Shift {
     fn work(mut self) {
-        while let Some(writer) = self.0.take() {
+        while let Some(writer) = self.0.clone() {
             let mut jobs = std::mem::take(&mut lock(&writer.queue).jobs);
             let failures = writer.transact(&mut jobs);
-            {
-                let mut queue = lock(&writer.queue);
-                if queue.jobs.is_empty() {
-                    queue.draining = false;
-                } else {
-                    drop(queue);
-                    self.0 = Some(Arc::clone(&writer));
-                }
+            let mut queue = lock(&writer.queue);
+            if queue.jobs.is_empty() {
+                queue.draining = false;
+                self.0 = None;
             }
+            drop(queue);
             // Whoever hears of the last step may let go of the store, and open its file again at once.
             drop(writer);
             for (job, failure) in jobs.into_iter().zip(failures) {
