@@ -70,6 +70,31 @@ pub struct ToolDefinition {
     pub tool: ToolName,
     /// Description and every string of the schema, one text.
     pub text: Arc<str>,
+    /// The whole of it as it came, JSON; empty where the adapter has not kept it.
+    pub source: Bytes,
+}
+
+impl ToolDefinition {
+    /// A definition of which only the text is known.
+    pub fn new(tool: impl Into<ToolName>, text: impl Into<Arc<str>>) -> Self {
+        Self {
+            tool: tool.into(),
+            text: text.into(),
+            source: Bytes::new(),
+        }
+    }
+}
+
+/// Gives each definition the bytes at its place in `message`.
+pub fn keep_sources(items: &mut [Located], message: &Bytes) {
+    for located in items {
+        if let (Item::Definition(definition), Some(span)) = (&mut located.item, &located.place.span)
+            && span.start <= span.end
+            && span.end <= message.len()
+        {
+            definition.source = message.slice(span.clone());
+        }
+    }
 }
 
 /// A text that a tool gave back: untrusted, one string leaf of the message.
@@ -127,8 +152,23 @@ pub struct ToolCall {
     pub args: Arguments,
     /// Id of the call in its protocol, where there is one.
     pub call_id: Option<Arc<str>>,
-    /// The caller asks for a second identical act on purpose (`holdpoint-again`).
+    /// A second identical act is asked for on purpose (`holdpoint-again`).
     pub again: bool,
+    /// The ticket that the caller names with it (`holdpoint-ticket`), as it came: a hint, never authority.
+    pub hint: Option<Arc<str>>,
+}
+
+impl ToolCall {
+    /// A call with no id, of which nothing else is said.
+    pub const fn new(tool: ToolName, args: Arguments) -> Self {
+        Self {
+            tool,
+            args,
+            call_id: None,
+            again: false,
+            hint: None,
+        }
+    }
 }
 
 /// A call that no layer can judge: the guard refuses it in every mode, since clients read bad JSON each in their own way.

@@ -150,6 +150,8 @@ pub enum Reason {
     InProgress,
     /// The call was sent and nobody knows what came of it.
     OutcomeUnknown,
+    /// What the call is about has changed since it was approved.
+    StateChanged,
     /// The call names another ticket than its own.
     TicketMismatch,
     /// Arguments cannot be bound to a ticket: inexact number, too deep, too large.
@@ -158,13 +160,15 @@ pub enum Reason {
     ArgumentsUnreadable,
     /// Another call of the same turn was refused, and they stand or fall together.
     TurnRefused,
+    /// The ticket store did not answer, so nothing was sent.
+    TicketsUnavailable,
     /// A layer failed or timed out; the guard refuses.
     Undecided,
 }
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 34] = [
         Self::ToolDenied,
         Self::ProviderToolUnlisted,
         Self::InjectionDetected,
@@ -192,10 +196,12 @@ impl Reason {
         Self::ApprovalLimit,
         Self::InProgress,
         Self::OutcomeUnknown,
+        Self::StateChanged,
         Self::TicketMismatch,
         Self::ArgumentsNotBindable,
         Self::ArgumentsUnreadable,
         Self::TurnRefused,
+        Self::TicketsUnavailable,
         Self::Undecided,
     ];
 
@@ -229,10 +235,12 @@ impl Reason {
             Self::ApprovalLimit => "approval_limit",
             Self::InProgress => "in_progress",
             Self::OutcomeUnknown => "outcome_unknown",
+            Self::StateChanged => "state_changed",
             Self::TicketMismatch => "ticket_mismatch",
             Self::ArgumentsNotBindable => "arguments_not_bindable",
             Self::ArgumentsUnreadable => "arguments_unreadable",
             Self::TurnRefused => "turn_refused",
+            Self::TicketsUnavailable => "tickets_unavailable",
             Self::Undecided => "undecided",
         }
     }
@@ -316,6 +324,9 @@ impl Reason {
             Self::OutcomeUnknown => {
                 "The call was sent and its outcome is unknown. Do not repeat it; a person must look."
             }
+            Self::StateChanged => {
+                "What this call is about has changed since it was approved, so it was not sent. Repeat the identical call to ask again."
+            }
             Self::TicketMismatch => {
                 "The ticket named with this call belongs to another call. Repeat the identical call without it."
             }
@@ -327,6 +338,9 @@ impl Reason {
             }
             Self::TurnRefused => {
                 "Another call of the same turn was refused, and the calls of this turn are released together or not at all. Repeat this call without the refused one."
+            }
+            Self::TicketsUnavailable => {
+                "The approvals cannot be read right now, so the call was not sent. It may be tried again later."
             }
             Self::Undecided => {
                 "A guard layer could not decide, so the call was refused. It may be tried again later."
@@ -342,7 +356,9 @@ impl Reason {
                 | Self::ApprovalPending
                 | Self::ApprovalExpired
                 | Self::ApprovalLimit
+                | Self::StateChanged
                 | Self::InProgress
+                | Self::TicketsUnavailable
                 | Self::Undecided
         )
     }
@@ -409,7 +425,7 @@ impl Rewrite {
     }
 }
 
-/// A call that needs a ticket.
+/// A call that needs a ticket, and what its agent is told of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hold {
     /// The request that waits, once it exists.
@@ -418,8 +434,32 @@ pub struct Hold {
     pub summary: Option<String>,
     /// When the request runs out, RFC 3339.
     pub expires_at: Option<String>,
+    /// What the approver who denied wrote: in quotes, escaped and not endless.
+    pub comment: Option<String>,
+    /// Whether the end user alone may approve (`gate: confirm`).
+    pub confirm: bool,
+    /// How long the request may wait for an answer before the agent gets one; `None`: it gets one at once.
+    pub wait: Option<Duration>,
+    /// Where the end user answers; set where there is such a page and the end user may.
+    pub page: Option<String>,
     /// Why.
     pub finding: Finding,
+}
+
+impl Hold {
+    /// A call that needs a ticket, of which nothing is known yet.
+    pub const fn new(finding: Finding) -> Self {
+        Self {
+            ticket: None,
+            summary: None,
+            expires_at: None,
+            comment: None,
+            confirm: false,
+            wait: None,
+            page: None,
+            finding,
+        }
+    }
 }
 
 /// What a layer, and then the guard, says of an item.

@@ -1,10 +1,6 @@
 //! The demo as a user runs it, and what an edited policy does to it.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a failed set-up is a failed test"
-)]
+#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;

@@ -87,7 +87,7 @@ fn a_policy_means_what_it_says() {
     assert_eq!(pay.executes_at, Some(ExecutesAt::Route("bank".into())));
     let ticket = pay.ticket.as_ref().unwrap();
     assert_eq!(
-        (ticket.gate, ticket.role.as_deref()),
+        (ticket.gate, ticket.roles.first().map(String::as_str)),
         (Gate::Approve, Some("oncall"))
     );
     assert_eq!(ticket.ttl, Duration::from_mins(15));

@@ -29,7 +29,7 @@ use http::{HeaderName, HeaderValue, header};
 
 pub use self::human::{Human, Posted};
 use self::login::Login;
-pub use self::people::{Holds, People, Person};
+pub use self::people::{People, Person};
 use self::place::Place;
 use self::sessions::Sessions;
 use self::throttle::Throttle;

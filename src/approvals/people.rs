@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::settings::{Account, Approver, Approvers, HumanId};
-use crate::store::tickets::{self, Channel, Filter, Ticket, Voter};
+use crate::store::tickets::{self, Authority, Channel, Directory, Filter, Ticket, Voter};
 
 /// People of the identity provider whose newest log-in is remembered; the oldest is forgotten.
 const MOST_SEEN: usize = 10_000;
@@ -181,12 +181,12 @@ impl People {
     /// What holds now of somebody who once voted with the roles `voted`: roles and tenants, of all keys and accounts that
     /// name them and of their newest log-in. A person of the identity provider who has not logged in since the process
     /// started is known only as of the vote. `None`: no approver any more.
-    pub fn holds(&self, id: &HumanId, voted: &[String]) -> Option<Holds> {
-        let mut holds: Option<Holds> = None;
+    pub fn holds(&self, id: &HumanId, voted: &[String]) -> Option<Authority> {
+        let mut holds: Option<Authority> = None;
         let slack = self.approvers.slack.iter().flat_map(|it| it.users.values());
         for who in self.approvers.named().chain(slack) {
             if who.id == *id {
-                Holds::add(&mut holds, &who.roles, who.tenants.as_deref());
+                add(&mut holds, &who.roles, who.tenants.as_deref());
             }
         }
         if let Some(oidc) = &self.approvers.oidc
@@ -194,9 +194,9 @@ impl People {
         {
             let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
             match seen.people.get(id) {
-                Some(seen) => Holds::add(&mut holds, &seen.roles, seen.tenants.as_deref()),
+                Some(seen) => add(&mut holds, &seen.roles, seen.tenants.as_deref()),
                 None if holds.is_none() => {
-                    Holds::add(&mut holds, voted, oidc.tenants.as_deref());
+                    add(&mut holds, voted, oidc.tenants.as_deref());
                 }
                 None => {}
             }
@@ -205,33 +205,29 @@ impl People {
     }
 }
 
-/// What somebody may do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holds {
-    /// Their roles.
-    pub roles: Vec<String>,
-    /// Whose tickets; `None`: those of every tenant.
-    pub tenants: Option<Vec<String>>,
+impl Directory for People {
+    fn authority(&self, issuer: &str, subject: &str, voted: &[String]) -> Option<Authority> {
+        self.holds(&HumanId::new(issuer, subject), voted)
+    }
 }
 
-impl Holds {
-    fn add(holds: &mut Option<Self>, roles: &[String], tenants: Option<&[String]>) {
-        let Some(holds) = holds else {
-            *holds = Some(Self {
-                roles: roles.to_vec(),
-                tenants: tenants.map(<[_]>::to_vec),
-            });
-            return;
-        };
-        for role in roles {
-            if !holds.roles.contains(role) {
-                holds.roles.push(role.clone());
-            }
+/// All that somebody holds by several keys, accounts and log-ins.
+fn add(holds: &mut Option<Authority>, roles: &[String], tenants: Option<&[String]>) {
+    let Some(holds) = holds else {
+        *holds = Some(Authority {
+            roles: roles.to_vec(),
+            tenants: tenants.map(<[_]>::to_vec),
+        });
+        return;
+    };
+    for role in roles {
+        if !holds.roles.contains(role) {
+            holds.roles.push(role.clone());
         }
-        match (&mut holds.tenants, tenants) {
-            (Some(known), Some(more)) => known.extend(more.iter().cloned()),
-            (known, _) => *known = None,
-        }
+    }
+    match (&mut holds.tenants, tenants) {
+        (Some(known), Some(more)) => known.extend(more.iter().cloned()),
+        (known, _) => *known = None,
     }
 }
 

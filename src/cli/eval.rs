@@ -45,9 +45,12 @@ pub struct Run {
     /// What a recorded model does when the injection that it obeyed was withheld.
     #[arg(long, value_enum, default_value_t = ReadingArg::Both)]
     reading: ReadingArg,
-    /// Who answers held calls.
-    #[arg(long, value_enum, default_value_t = ApproverArg::None)]
-    approver: ApproverArg,
+    /// Who answers held calls: `none`, `oracle`, `always`, or `errs:P`, an oracle that errs with probability P.
+    #[arg(long, default_value_t = Approver::None)]
+    approver: Approver,
+    /// Chooses which answers of `errs:P` are wrong.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
     /// Have the recorded model answer as a stream.
     #[arg(long)]
     stream: bool,
@@ -61,16 +64,6 @@ enum ReadingArg {
     Pessimistic,
     /// Both, one after the other.
     Both,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum ApproverArg {
-    /// Nobody: held is refused.
-    None,
-    /// Approves what the user rightly asked for, and nothing else.
-    Oracle,
-    /// Approves everything.
-    Always,
 }
 
 /// Runs the command.
@@ -91,11 +84,7 @@ fn run_suite(args: &Run) -> Result<(), Failure> {
             ReadingArg::Pessimistic => Readings::Only(Reading::Pessimistic),
             ReadingArg::Both => Readings::Both,
         },
-        approver: match args.approver {
-            ApproverArg::None => Approver::None,
-            ApproverArg::Oracle => Approver::Oracle,
-            ApproverArg::Always => Approver::Always,
-        },
+        approver: args.approver.seeded(args.seed),
         stream: args.stream,
         out: args.out.clone(),
         stop: Arc::new(|| Box::pin(signalled())),

@@ -174,6 +174,7 @@ fn request(protocol: &dyn Protocol, sample: &Sample, deny: bool) -> Result<Outco
             let answer = protocol.refuse(&refusal, address.as_ref());
             outcome.sent.extend(answer.body());
         }
+        Written::Ask(answer, _) => outcome.sent.extend(answer.body()),
         Written::Replay(receipt) => outcome.sent.extend(&receipt.body),
     }
     Ok(outcome)

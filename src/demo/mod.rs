@@ -311,6 +311,8 @@ fn settings(
         tickets: Some(TicketSettings {
             store: TicketPlace::File(folder.join("tickets.db")),
             limits: tickets::TicketLimits::default(),
+            issuers: Vec::new(),
+            state_keys: Vec::new(),
         }),
         approvers: approvers(key)?,
         principals: Principals::Fixed(Arc::new(Principal {

@@ -74,6 +74,11 @@ impl Charges {
         self
     }
 
+    /// Whether nothing is charged.
+    pub fn is_empty(&self) -> bool {
+        self.made.is_empty()
+    }
+
     /// Provably nothing was sent.
     pub async fn give_back(mut self) {
         self.pending = true;

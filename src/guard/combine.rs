@@ -91,12 +91,7 @@ mod tests {
     }
 
     fn hold(layer: LayerId) -> Verdict {
-        Verdict::Hold(Hold {
-            ticket: None,
-            summary: None,
-            expires_at: None,
-            finding: finding(layer),
-        })
+        Verdict::Hold(Hold::new(finding(layer)))
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod combine;
 mod reached;
 mod settle;
 mod together;
+mod wait;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -64,6 +65,8 @@ pub struct Decision {
     pub claims: Vec<(usize, Box<dyn Claim>)>,
     /// Receipts for items that were done before, by index of the item: nothing is sent for these.
     pub receipts: Vec<(usize, Receipt)>,
+    /// What tickets say of items that they refuse, by index of the item.
+    pub told: Vec<(usize, Hold)>,
     /// What the calls that now pass were charged with.
     pub charges: Charges,
 }
@@ -76,7 +79,26 @@ impl Decision {
             rulings,
             claims: Vec::new(),
             receipts: Vec::new(),
+            told: Vec::new(),
             charges: Charges::default(),
+        }
+    }
+
+    /// Why the item at `index` does not pass as it is, and the ticket that it is about, where there is one.
+    pub fn objection<'a>(
+        &'a self,
+        index: usize,
+        ruling: &'a Ruling,
+    ) -> Option<(&'a Finding, Option<&'a Hold>)> {
+        match &ruling.verdict {
+            Verdict::Allow => None,
+            Verdict::Hold(hold) => Some((&hold.finding, Some(hold))),
+            Verdict::Rewrite(rewrite) => Some((&rewrite.finding, None)),
+            Verdict::Deny(finding) => {
+                let mut told = self.told.iter();
+                let told = told.find(|(of, hold)| *of == index && hold.finding == *finding);
+                Some((finding, told.map(|(_, hold)| hold)))
+            }
         }
     }
 }
@@ -88,6 +110,7 @@ impl fmt::Debug for Decision {
             .field("rulings", &self.rulings)
             .field("claims", &self.claims.len())
             .field("receipts", &self.receipts)
+            .field("told", &self.told)
             .field("charges", &self.charges)
             .finish()
     }
@@ -246,6 +269,11 @@ impl Guard {
             }
             let context = self.context(exchange, located, &memo);
             let mut ruling = self.judge(located, &context).await;
+            if let (Item::Definition(definition), Some(settler)) = (&located.item, &self.settler)
+                && !matches!(ruling.verdict, Verdict::Deny(_))
+            {
+                settler.offered(exchange, definition);
+            }
             let (mut approved, mut replayed) = (false, false);
             if let Item::ToolCall(call) = &located.item
                 && let Verdict::Hold(hold) = ruling.verdict.clone()
@@ -269,6 +297,11 @@ impl Guard {
                         Verdict::Allow
                     }
                     Settlement::Hold(hold) => Verdict::Hold(hold),
+                    Settlement::Refuse(hold) => {
+                        let finding = hold.finding.clone();
+                        decision.told.push((index, hold));
+                        Verdict::Deny(finding)
+                    }
                     Settlement::Deny(finding) => Verdict::Deny(finding),
                 };
             }
@@ -425,8 +458,14 @@ impl Guard {
             });
         };
         match settler.settle(call, context, hold).await {
+            Ok(Settlement::Hold(hold)) => Settlement::Hold(wait::told(hold, context)),
+            Ok(Settlement::Refuse(hold)) => Settlement::Refuse(wait::told(hold, context)),
             Ok(settlement) => settlement,
-            Err(undecided) => Settlement::Deny(refused(layer, &undecided)),
+            // Nothing was claimed, or what was has been given back.
+            Err(undecided) => Settlement::Deny(Finding {
+                reason: Reason::TicketsUnavailable,
+                ..refused(layer, &undecided)
+            }),
         }
     }
 }

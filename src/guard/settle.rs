@@ -1,11 +1,13 @@
 //! Tickets as the guard sees them: a held call is settled, a claim carries the call to its outcome.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::item::ToolCall;
+use crate::item::{Exchange, ToolCall, ToolDefinition};
 use crate::layers::Context;
 use crate::names::TicketId;
 use crate::verdict::{Finding, Hold, Undecided};
@@ -70,7 +72,9 @@ pub enum Settlement {
     Replay(Receipt),
     /// Waits for a person.
     Hold(Hold),
-    /// Refused: denied, expired, unknown outcome, no approver.
+    /// Refused for what became of the ticket that it names: denied, run out, under way, of unknown outcome.
+    Refuse(Hold),
+    /// Refused: no approver, too many requests, arguments that cannot be bound.
     Deny(Finding),
 }
 
@@ -84,4 +88,14 @@ pub trait Settler: Send + Sync {
         context: &'a Context<'a>,
         hold: Hold,
     ) -> BoxFuture<'a, Result<Settlement, Undecided>>;
+
+    /// A definition of a tool that the agent is offered, and that no layer refuses: approvals are bound to it.
+    fn offered(&self, _exchange: &Exchange, _definition: &ToolDefinition) {}
+
+    /// Waits until the ticket is no longer as the call was told, at most `within`; whether it has changed.
+    fn changed<'a>(
+        &'a self,
+        told: &'a Hold,
+        within: Duration,
+    ) -> BoxFuture<'a, Result<bool, Undecided>>;
 }

@@ -76,6 +76,7 @@ impl Told {
             rulings: std::mem::take(&mut decision.rulings),
             claims: std::mem::take(&mut decision.claims),
             receipts: std::mem::take(&mut decision.receipts),
+            told: std::mem::take(&mut decision.told),
             charges: std::mem::take(&mut decision.charges),
         }
     }

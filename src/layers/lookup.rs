@@ -192,7 +192,7 @@ impl ReadyLookup {
                     .ok_or_else(|| "it gives other columns than at start".to_owned())
             }
             Asks::Http { lookup, backend } => {
-                let Some(path) = filled(&lookup.path, &params) else {
+                let Some(path) = target(lookup, &params) else {
                     // No path of this shape names it.
                     return Ok(Answer::new());
                 };
@@ -238,6 +238,23 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'_')
     .remove(b'~');
 
+/// Path and query of a look-up by HTTP; `None` where a value cannot stand in the path.
+pub(super) fn target(lookup: &HttpLookup, params: &Binds) -> Option<String> {
+    let mut target = filled(&lookup.path, params)?;
+    for (index, (field, parameter)) in lookup.query.iter().enumerate() {
+        let text = match &params.iter().find(|(given, _)| given == parameter)?.1 {
+            SqlValue::Text(text) => text.clone(),
+            SqlValue::Integer(number) => number.to_string(),
+            SqlValue::Null | SqlValue::Real(_) | SqlValue::Blob(_) => return None,
+        };
+        target.push(if index == 0 { '?' } else { '&' });
+        target.extend(utf8_percent_encode(field, SEGMENT));
+        target.push('=');
+        target.extend(utf8_percent_encode(&text, SEGMENT));
+    }
+    Some(target)
+}
+
 /// The path with its parameters, each one segment; `None` where a value cannot stand in one without meaning something else to
 /// some server: an empty one, dots alone, or one with slashes, or with escapes that a second decoding would open.
 fn filled(path: &str, params: &Binds) -> Option<String> {
@@ -264,8 +281,9 @@ fn filled(path: &str, params: &Binds) -> Option<String> {
     Some(filled)
 }
 
-fn read_document(lookup: &HttpLookup, document: &Value, binds: &Binds) -> Result<Answer, String> {
-    let scalar = |value: Option<&Value>| match value {
+/// Text or an exact integer; nothing and `null` are NULL.
+fn scalar(value: Option<&Value>) -> Option<SqlValue> {
+    match value {
         None | Some(Value::Null) => Some(SqlValue::Null),
         Some(Value::String(text)) => Some(SqlValue::Text(text.clone())),
         Some(Value::Number(number)) => number
@@ -273,7 +291,10 @@ fn read_document(lookup: &HttpLookup, document: &Value, binds: &Binds) -> Result
             .filter(|number| number.unsigned_abs() <= MAX_SAFE_INTEGER)
             .map(SqlValue::Integer),
         Some(_) => None,
-    };
+    }
+}
+
+fn read_document(lookup: &HttpLookup, document: &Value, binds: &Binds) -> Result<Answer, String> {
     let at = |pointer: &str| {
         scalar(document.pointer(pointer))
             .ok_or_else(|| format!("`{pointer}` is neither text nor an integer"))
@@ -285,7 +306,11 @@ fn read_document(lookup: &HttpLookup, document: &Value, binds: &Binds) -> Result
             echo.push((name.clone(), at(pointer)?));
         }
     }
-    let owners = match document.pointer(&lookup.owner) {
+    let owner = lookup
+        .owner
+        .as_deref()
+        .ok_or_else(|| "it tells no owner".to_owned())?;
+    let owners = match document.pointer(owner) {
         Some(Value::Array(owners)) => owners.iter().map(|owner| scalar(Some(owner))).collect(),
         owner => vec![scalar(owner)],
     };
@@ -297,7 +322,7 @@ fn read_document(lookup: &HttpLookup, document: &Value, binds: &Binds) -> Result
         })
     });
     rows.collect::<Option<_>>()
-        .ok_or_else(|| format!("`{}` is neither text nor an integer", lookup.owner))
+        .ok_or_else(|| format!("`{owner}` is neither text nor an integer"))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod lookup;
 mod memo;
 pub mod ownership;
 mod reached;
+mod reading;
 pub mod recipients;
 mod support;
 pub mod tickets;

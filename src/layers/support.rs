@@ -89,12 +89,7 @@ impl Objections {
     pub(super) fn verdict(self) -> Verdict {
         match (self.deny, self.hold) {
             (Some(finding), _) => Verdict::Deny(finding),
-            (None, Some(finding)) => Verdict::Hold(Hold {
-                ticket: None,
-                summary: None,
-                expires_at: None,
-                finding,
-            }),
+            (None, Some(finding)) => Verdict::Hold(Hold::new(finding)),
             (None, None) => Verdict::Allow,
         }
     }

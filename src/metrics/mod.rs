@@ -1,6 +1,7 @@
 //! Prometheus metrics. Names, labels and units are a promise: see `docs/reference/metrics.md`.
 
 mod labels;
+mod tickets;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,10 +42,12 @@ pub struct Metrics {
     unreadable: IntCounterVec,
     layers: Vec<Histogram>,
     tickets: IntGaugeVec,
+    gated: tickets::Tickets,
     scanned: IntCounterVec,
     unscanned: IntCounterVec,
     upstream_errors: IntCounterVec,
     refusals: IntCounterVec,
+    holds: IntCounterVec,
     forgotten: IntCounterVec,
     undeclared: IntCounterVec,
     in_flight: IntGauge,
@@ -214,6 +217,7 @@ impl Metrics {
                     &["state"],
                 ),
             ),
+            gated: tickets::Tickets::new(&registry),
             scanned: counters(
                 "holdpoint_scanned_bytes_total",
                 "Text that at least one active layer judged.",
@@ -233,6 +237,11 @@ impl Metrics {
                 "holdpoint_refusals_total",
                 "Requests that Holdpoint itself answered with an error.",
                 &["route", "code"],
+            ),
+            holds: counters(
+                "holdpoint_holds_total",
+                "Messages with calls that waited for a ticket to change.",
+                &["route"],
             ),
             forgotten: forgotten(&registry),
             undeclared: undeclared(&registry),
@@ -349,6 +358,11 @@ impl Metrics {
     /// Holdpoint answered with an error of its own.
     pub fn refused(&self, route: &str, code: &'static str) {
         self.refusals.with_label_values(&[route, code]).inc();
+    }
+
+    /// A message waits for a ticket to change.
+    pub fn held(&self, route: &RouteName) {
+        self.holds.with_label_values(&[route.as_str()]).inc();
     }
 
     /// What was forgotten of who said what.

@@ -3,7 +3,6 @@
 use regex::Regex;
 
 use super::Lookup;
-use crate::settings::template;
 use crate::store::sql::Described;
 
 /// Parameters that every look-up gets.
@@ -39,11 +38,6 @@ fn misfit(message: impl Into<String>, help: impl Into<String>) -> Misfit {
         message: message.into(),
         help: help.into(),
     }
-}
-
-/// Parameters of a look-up by HTTP.
-pub(crate) fn path_parameters(path: &str) -> Vec<String> {
-    template::parameters(path).map(str::to_owned).collect()
 }
 
 /// `binds` are the parameters that arguments fill; each must be asked for, and nothing else but what is always bound.
@@ -164,7 +158,60 @@ impl Lookup {
         let Self::Http(http) = self else {
             return Ok(());
         };
-        parameters_fit(name, &path_parameters(&http.path), binds)
+        if http.owner.is_none() {
+            return Err(misfit(
+                format!("the look-up `{name}` does not say where the owner stands"),
+                "add `owner` with its JSON Pointer in the answer",
+            ));
+        }
+        parameters_fit(name, &http.parameters(), binds)
+    }
+
+    /// Whether a rule can read these columns of it. `described` is what the database says of a look-up in SQL; `None`: it is not
+    /// there to be asked.
+    pub(crate) fn columns_fit<'c>(
+        &self,
+        name: &str,
+        described: Option<&Described>,
+        (always, binds): (&[&str], &[&str]),
+        columns: impl Iterator<Item = &'c str>,
+    ) -> Result<(), Misfit> {
+        let (asked, given): (Vec<String>, Vec<&String>) = match (self, described) {
+            (Self::Http(http), _) => (http.parameters(), http.columns.keys().collect()),
+            (Self::Sql(_), Some(found)) => {
+                (found.parameters.clone(), found.columns.iter().collect())
+            }
+            (Self::Sql(_), None) => return Ok(()),
+        };
+        let asked: Vec<_> = asked
+            .into_iter()
+            .filter(|name| !always.contains(&name.as_str()))
+            .collect();
+        parameters_fit(name, &asked, binds)?;
+        for column in columns {
+            let times = given
+                .iter()
+                .filter(|known| known.as_str() == column)
+                .count();
+            if times != 1 {
+                let known: Vec<_> = given.iter().map(|name| format!("`{name}`")).collect();
+                let lack = if times == 0 {
+                    "has no"
+                } else {
+                    "returns more than one"
+                };
+                return Err(misfit(
+                    format!("the look-up `{name}` {lack} column `{column}`"),
+                    if known.is_empty() {
+                        "it tells none: add `columns` to it, with a JSON Pointer for each"
+                            .to_owned()
+                    } else {
+                        format!("it tells {}", known.join(", "))
+                    },
+                ));
+            }
+        }
+        Ok(())
     }
 }
 

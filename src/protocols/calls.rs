@@ -1,8 +1,11 @@
 //! Calls that a response proposes: as items, and how many of them it may hold back.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::{Malformed, wrapped};
+use bytes::Bytes;
+
+use super::{Done, Malformed, wrapped};
 use crate::item::{Arguments, Item, ToolCall, UnreadableCall};
 use crate::names::ToolName;
 use crate::settings::Wrapped;
@@ -22,10 +25,8 @@ pub fn proposed(
     match arguments {
         Ok(args) => {
             let call = ToolCall {
-                tool,
-                args,
                 call_id,
-                again: false,
+                ..ToolCall::new(tool, args)
             };
             wrapped::judged(wrapped, call)
         }
@@ -34,6 +35,35 @@ pub fn proposed(
             call_id,
             cause,
         }),
+    }
+}
+
+/// Calls of a conversation: those that were made, and those whose outputs it has.
+pub(super) struct Made<'d> {
+    pub(super) calls: Vec<(&'d str, &'d str, Bytes)>,
+    pub(super) answered: HashSet<&'d str>,
+}
+
+impl Made<'_> {
+    /// The calls with an output, of the tools that `of` names, as the guard sees them.
+    pub(super) fn done(self, wrapped: &[Wrapped], of: &dyn Fn(&ToolName) -> bool) -> Vec<Done> {
+        let mut done = Vec::new();
+        for (id, name, raw) in self.calls {
+            let tool = ToolName::from(name);
+            let may_carry = wrapped.iter().any(|rule| rule.tool == tool);
+            if !self.answered.contains(id) || !(may_carry || of(&tool)) {
+                continue;
+            }
+            let read = Arguments::read(raw).map_err(|error| error.to_string());
+            match proposed(wrapped, tool, None, read) {
+                Item::ToolCall(call) if of(&call.tool) => done.push(Done {
+                    tool: call.tool,
+                    raw: call.args.raw,
+                }),
+                _ => {}
+            }
+        }
+        done
     }
 }
 

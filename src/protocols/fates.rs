@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{Malformed, note, unwritable};
+use super::{Malformed, Refusal, note, unwritable};
 use crate::guard::Decision;
 use crate::verdict::Ruling;
 
@@ -51,8 +51,8 @@ pub fn fates_before(
             if let Some((_, receipt)) = decision.receipts.iter().find(|r| r.0 == index) {
                 return Fate::Drop(note::done_before(receipt));
             }
-            if let Some(note) = note::blocked(&ruling.verdict) {
-                return Fate::Drop(note);
+            if let Some((finding, hold)) = decision.objection(index, ruling) {
+                return Fate::Drop(Refusal::of(finding, hold).words());
             }
             let claim = decision.claims.iter().find(|claim| claim.0 == index);
             Fate::Release(claim.map(|(_, claim)| claim.arguments().clone()))

@@ -13,23 +13,26 @@ pub mod note;
 pub mod object;
 pub mod openai_chat;
 pub mod passed;
+mod refusal;
 pub mod rendered;
 pub mod strict;
 pub mod texts;
 pub mod unjudged;
 pub mod untrusted;
+mod wish;
 pub mod wrapped;
 
 use std::ops::Range;
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::StatusCode;
+pub use refusal::Refusal;
 pub use unjudged::Unjudged;
 
 use crate::guard::{Decision, Receipt};
-use crate::item::{Located, RouteKind};
+use crate::item::{Arguments, Located, RouteKind};
+use crate::names::ToolName;
 use crate::provenance::Said;
-use crate::verdict::{Finding, Hold, Reason};
 use crate::wire::json::Document;
 
 /// Most texts of one message: each costs a verdict, many times the memory of the few bytes it may have.
@@ -64,42 +67,6 @@ pub fn unwritable() -> Malformed {
     }
 }
 
-/// A refusal before a protocol gives it its shape.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Refusal {
-    /// Never one that SDKs retry, unless a retry is right.
-    pub status: StatusCode,
-    /// Closed code: a [`Reason`], or one of the proxy's own error codes.
-    pub code: &'static str,
-    /// One line for the agent.
-    pub message: String,
-    /// The reason, where the policy refused.
-    pub reason: Option<Reason>,
-    /// The ticket that waits, where one does.
-    pub hold: Option<Hold>,
-    /// Whether the client may try the same again.
-    pub retry: bool,
-}
-
-impl Refusal {
-    /// What the policy refused: 403, which no SDK retries; 409 only where the same call will soon be through.
-    pub fn of(finding: &Finding, hold: Option<&Hold>) -> Self {
-        let in_progress = finding.reason == Reason::InProgress;
-        Self {
-            status: if in_progress {
-                StatusCode::CONFLICT
-            } else {
-                StatusCode::FORBIDDEN
-            },
-            code: finding.reason.as_str(),
-            message: finding.reason.advice().to_owned(),
-            reason: Some(finding.reason),
-            hold: hold.cloned(),
-            retry: in_progress,
-        }
-    }
-}
-
 /// A request after the rulings.
 #[derive(Debug)]
 pub enum Written {
@@ -107,6 +74,8 @@ pub enum Written {
     Forward(Request),
     /// Send nothing, answer with this.
     Refuse(Refusal),
+    /// Send nothing: the answer asks the agent's user, which stands for this refusal.
+    Ask(http::Response<Bytes>, Refusal),
     /// Done before: answer with the receipt.
     Replay(Receipt),
 }
@@ -212,6 +181,30 @@ pub trait ResponseReader: Send {
     }
 }
 
+/// A call whose output an agent has seen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Done {
+    /// The tool.
+    pub tool: ToolName,
+    /// Its arguments, as they came.
+    pub raw: Bytes,
+}
+
+impl Done {
+    /// Whether it is the same act: the same tool, and arguments of the same value.
+    pub fn is(&self, tool: &ToolName, args: &Arguments) -> bool {
+        self.tool == *tool
+            && Arguments::read(self.raw.clone())
+                .is_ok_and(|own| own.exact && own.value == args.value)
+    }
+}
+
+/// Signs of life for a client whose request waits. Each is a whole event.
+pub trait Signs: Send {
+    /// The next one.
+    fn next(&mut self) -> Bytes;
+}
+
 /// One wire protocol.
 pub trait Protocol: Send + Sync {
     /// Label in metrics and config.
@@ -219,6 +212,28 @@ pub trait Protocol: Send + Sync {
 
     /// Kind of upstream.
     fn kind(&self) -> RouteKind;
+
+    /// The messages of a request that has several, as requests of their own: each is judged and sent by itself.
+    ///
+    /// # Errors
+    /// Messages that cannot come together.
+    fn several(&self, _request: &Request) -> Result<Option<Vec<Request>>, Malformed> {
+        Ok(None)
+    }
+
+    /// The answers to such messages as one.
+    fn joined(&self, _answers: &[http::Response<Bytes>]) -> http::Response<Bytes> {
+        http::Response::new(Bytes::new())
+    }
+
+    /// Takes out of a request what is for the proxy alone, such as what an agent sends back of a question that the proxy asked.
+    /// Before anything else is read; the principal stands in the request's extensions.
+    ///
+    /// # Errors
+    /// What is not the proxy's own, or not for this caller.
+    fn admit(&self, request: Request) -> Result<Request, Malformed> {
+        Ok(request)
+    }
 
     /// Finds what to judge in a request. Default deny: an endpoint that is not understood is malformed.
     ///
@@ -239,6 +254,27 @@ pub trait Protocol: Send + Sync {
     /// # Errors
     /// A ruling that cannot be written.
     fn write(&self, request: Request, decision: &Decision) -> Result<Written, Malformed>;
+
+    /// Whether a held call of this request has the agent's user asked in the answer, so that nobody waits before it.
+    fn asks(&self, _request: &Request, _decision: &Decision) -> bool {
+        false
+    }
+
+    /// How long the agent waits for an answer to the request's ticket, also where no rule says so: its user has just been asked.
+    fn patience(&self, _request: &Request) -> Option<Duration> {
+        None
+    }
+
+    /// How a client is told that its request waits; `None` where it can only be left waiting.
+    fn signs(&self, _request: &Request) -> Option<Box<dyn Signs>> {
+        None
+    }
+
+    /// Calls of the tools that `of` names whose outputs the request already has: the conversation has seen what came of them.
+    /// What cannot be read is left out.
+    fn done(&self, _request: &Request, _of: &dyn Fn(&ToolName) -> bool) -> Vec<Done> {
+        Vec::new()
+    }
 
     /// How to read the answer to this (written) request.
     ///

@@ -1,8 +1,7 @@
 //! Fixed words in place of what the guard took out. They never hold text of a call, an output or a tool's name.
 
-use super::Refusal;
 use crate::guard::Receipt;
-use crate::verdict::{Reason, Verdict};
+use crate::verdict::Reason;
 
 /// In place of a whole tool output.
 pub fn withheld(reason: Reason) -> String {
@@ -12,30 +11,6 @@ pub fn withheld(reason: Reason) -> String {
 /// In place of a tool definition that stands among words.
 pub fn withheld_definition(reason: Reason) -> String {
     format!("[holdpoint: tool definition withheld: {reason}]")
-}
-
-/// For a call that was not released; `None` for a verdict that releases it.
-pub fn blocked(verdict: &Verdict) -> Option<String> {
-    let reason = verdict.finding()?.reason;
-    let ticket = match verdict {
-        Verdict::Hold(hold) => hold.ticket.as_ref(),
-        _ => None,
-    };
-    let advice = reason.advice();
-    Some(match ticket {
-        Some(ticket) => format!("[holdpoint] {advice} (code: {reason}, ticket: {ticket})"),
-        None => format!("[holdpoint] {advice} (code: {reason})"),
-    })
-}
-
-/// For a request that is refused.
-pub fn refused(refusal: &Refusal) -> String {
-    let ticket = refusal.hold.as_ref().and_then(|hold| hold.ticket.as_ref());
-    let (message, code) = (&refusal.message, refusal.code);
-    match ticket {
-        Some(ticket) => format!("[holdpoint] {message} (code: {code}, ticket: {ticket})"),
-        None => format!("[holdpoint] {message} (code: {code})"),
-    }
 }
 
 /// For a call that was carried out before and is not released again.

@@ -213,6 +213,7 @@ mod tests {
             args: Arguments::read(Bytes::copy_from_slice(arguments.as_bytes())).unwrap(),
             call_id: Some("c1".into()),
             again: true,
+            hint: None,
         }
     }
 

@@ -212,7 +212,7 @@ impl Evidence {
             let mut own = Vec::new();
             for passage in &self.passages {
                 if let Whose::Tool(_) = passage.whose {
-                    rows.add(passage.text.as_str());
+                    rows.add(passage.text.given());
                     continue;
                 }
                 match &rows.own(passage.text.as_str())[..] {

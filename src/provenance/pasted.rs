@@ -21,14 +21,30 @@ pub(super) struct Rows {
     whole: HashSet<u64>,
 }
 
+/// The rows of words of one text.
+#[derive(Debug)]
+pub(super) struct Given {
+    rows: Vec<u64>,
+    /// All of a short one.
+    whole: Option<u64>,
+}
+
+impl Given {
+    pub(super) fn of(text: &str) -> Self {
+        let hashes: Vec<u64> = words(text).map(|(_, hash)| hash).collect();
+        let short = (LEAST..ROW).contains(&hashes.len());
+        Self {
+            rows: hashes.windows(ROW).map(row).collect(),
+            whole: short.then(|| row(&hashes)),
+        }
+    }
+}
+
 impl Rows {
     /// Adds a tool's text.
-    pub(super) fn add(&mut self, text: &str) {
-        let hashes: Vec<u64> = words(text).map(|(_, hash)| hash).collect();
-        self.rows.extend(hashes.windows(ROW).map(row));
-        if (LEAST..ROW).contains(&hashes.len()) {
-            self.whole.insert(row(&hashes));
-        }
+    pub(super) fn add(&mut self, given: &Given) {
+        self.rows.extend(&given.rows);
+        self.whole.extend(given.whole);
     }
 
     /// The pieces of a text that no tool has given: in order, none empty.
@@ -102,7 +118,7 @@ mod tests {
     fn own(outputs: &[&str], text: &str) -> String {
         let mut rows = Rows::default();
         for output in outputs {
-            rows.add(output);
+            rows.add(&Given::of(output));
         }
         rows.own(text).join("|")
     }
@@ -156,7 +172,7 @@ mod tests {
             after in "[a-z ]{0,20}",
         ) {
             let mut rows = Rows::default();
-            rows.add(&output.join(" "));
+            rows.add(&Given::of(&output.join(" ")));
             let turn = format!("{before}\n{}\n{after}", output.join("  "));
             let left = rows.own(&turn).join(" ");
             for word in &output {
@@ -167,7 +183,7 @@ mod tests {
         #[test]
         fn cutting_never_panics(output in "\\PC{0,80}", text in "\\PC{0,80}") {
             let mut rows = Rows::default();
-            rows.add(&output);
+            rows.add(&Given::of(&output));
             rows.own(&text);
         }
     }

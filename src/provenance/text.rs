@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use super::ValueKind;
 use super::leaves::{Leaf, leaves};
 use super::likeness::names;
+use super::pasted::Given;
 use super::urls::Urls;
 use super::values::{Folded, Squeezed, comparable, emails, phones, whole};
 
@@ -22,6 +23,7 @@ pub(super) struct Text {
     wholes: [OnceLock<Wholes>; 5],
     names: OnceLock<HashSet<String>>,
     flagged: OnceLock<f64>,
+    given: OnceLock<Given>,
 }
 
 /// The values of a kind that are whole leaves, and which leaves.
@@ -40,6 +42,7 @@ impl Text {
             wholes: Default::default(),
             names: OnceLock::new(),
             flagged: OnceLock::new(),
+            given: OnceLock::new(),
         }
     }
 
@@ -115,6 +118,11 @@ impl Text {
     /// How sure the scanner of the layer `injection` is that an instruction stands here: 0 to 1.
     pub(super) fn flagged(&self, scan: impl FnOnce(&str) -> f64) -> f64 {
         *self.flagged.get_or_init(|| scan(&self.words))
+    }
+
+    /// Its rows of words, where a tool has given it.
+    pub(super) fn given(&self) -> &Given {
+        self.given.get_or_init(|| Given::of(&self.words))
     }
 
     pub(super) fn phones(&self) -> &HashSet<String> {

@@ -14,6 +14,7 @@ use super::{Body, full, headers};
 use crate::guard::Receipt;
 use crate::item::{EgressTarget, Item, Leg, Located, Place, RouteKind};
 use crate::metrics::UpstreamFault;
+use crate::names::ToolName;
 use crate::protocols::{Framing, Request};
 use crate::wire::body::{self, BodyError, Encodings, Pace};
 
@@ -151,7 +152,7 @@ impl Incoming {
         if !events.is_answered() {
             // It may come on another stream, where nobody stores it.
             return Err(Failure {
-                refusal: refuse::outcome_unknown(),
+                refusal: refuse::outcome_unknown(None),
                 cut: true,
             });
         }
@@ -228,7 +229,13 @@ fn driver(
         transit.fault(UpstreamFault::Unreadable, &malformed);
         refuse::malformed_response(malformed)
     })?;
-    Ok(Driver::new(Arc::clone(transit), reader, head.status))
+    let done = if transit.kind() == RouteKind::Model {
+        let may_hold = |tool: &ToolName| transit.guard.may_hold(tool);
+        protocol.done(request, &may_hold)
+    } else {
+        Vec::new()
+    };
+    Ok(Driver::new(Arc::clone(transit), reader, head.status, done))
 }
 
 /// A redirect of a tool's backend with a host of its own: agents follow it by themselves.

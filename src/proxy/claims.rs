@@ -6,6 +6,7 @@ use http::HeaderValue;
 use super::refuse::{self, Refused};
 use crate::clock::{Clock, SystemClock};
 use crate::guard::{Charges, Claim, Decision, Outcome, Receipt};
+use crate::names::TicketId;
 
 /// Dropped without an outcome, each ends as `unknown`; what the calls were charged with is kept, unless nothing was sent.
 pub(super) struct Claims(Vec<Box<dyn Claim>>, Charges);
@@ -23,6 +24,16 @@ impl Claims {
 
     pub(super) const fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Whether there is anything to give back.
+    pub(super) fn holds_any(&self) -> bool {
+        !self.0.is_empty() || !self.1.is_empty()
+    }
+
+    /// The first ticket.
+    pub(super) fn first(&self) -> Option<TicketId> {
+        self.0.first().map(|claim| claim.ticket().clone())
     }
 
     /// The value of `Idempotency-Key`: the first ticket's id.
@@ -81,7 +92,7 @@ impl Claims {
                 Err(error) => error.to_string(),
             };
             tracing::error!(%ticket, cause, "the outcome of a ticket could not be stored");
-            result = Err(refuse::outcome_unknown());
+            result = Err(refuse::outcome_unknown(Some(ticket)));
         }
         result
     }

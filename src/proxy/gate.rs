@@ -2,13 +2,15 @@
 //! answer.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, join_all};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri, header};
+use http_body_util::BodyExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
 
@@ -16,6 +18,7 @@ use super::admission::Admission;
 use super::answer::{self, Incoming};
 use super::claims::Claims;
 use super::headers::Forwarding;
+use super::hold::{self, Holds, Waiting};
 use super::identify::{Identify, scoped};
 use super::passage::Passage;
 use super::placeholders::Placeholders;
@@ -24,13 +27,14 @@ use super::refuse::{self, Refused, should_retry};
 use super::route::{Entry, Routes};
 use super::sessions::Sessions;
 use super::trail::Trail;
-use super::transit::Transit;
+use super::transit::{Judged, Transit};
 use super::upstream::Upstream;
 use super::{Body, Setup, full};
 use crate::guard::{Cleared, Decision, Guard};
-use crate::item::{Leg, RouteKind};
+use crate::item::{Leg, RouteKind, keep_sources};
 use crate::metrics::Unscanned;
-use crate::principal::Principal;
+use crate::policy::PolicyHash;
+use crate::principal::{Principal, Session};
 use crate::protocols::http_tools::problem;
 use crate::protocols::openai_chat;
 use crate::protocols::{Refusal, Request, Written};
@@ -60,6 +64,8 @@ struct Inbound<'r> {
     body: &'r mut Body,
     /// Set once the request is read: what a refusal of it must name.
     address: &'r mut Option<Bytes>,
+    /// Whose judgement holds, where that is not the policy that the request began with.
+    judged_by: &'r mut Option<PolicyHash>,
 }
 
 /// Everything requests share.
@@ -73,6 +79,7 @@ pub(super) struct Gate<U> {
     pub(super) permits: Arc<Semaphore>,
     pub(super) memory: Budget,
     pub(super) tasks: TaskTracker,
+    pub(super) holds: Arc<Holds>,
     pub(super) sessions: Sessions,
     pub(super) evidence: Arc<provenance::Sessions>,
     pub(super) upstream: U,
@@ -80,7 +87,7 @@ pub(super) struct Gate<U> {
 
 impl<U: Upstream> Gate<U> {
     /// Answers any request.
-    pub(super) async fn answer(&self, request: http::Request<Body>) -> Response<Body> {
+    pub(super) async fn answer(self: &Arc<Self>, request: http::Request<Body>) -> Response<Body> {
         let (parts, mut body) = request.into_parts();
         let waits = parts.headers.contains_key(header::EXPECT);
         // Where no route is found: this SDK shows nothing of an error that is not in its API's shape.
@@ -93,7 +100,7 @@ impl<U: Upstream> Gate<U> {
             .as_ref()
             .map(|entry| (entry.route.name.clone(), entry.protocol.name()));
         let mut passage = Passage::begin(&self.setup.metrics, named);
-        let mut address = None;
+        let (mut address, mut judged_by) = (None, None);
         let answered = match routed {
             Err(code) => Err(code.refusal()),
             Ok((entry, below)) => match Arc::clone(&self.permits).try_acquire_owned() {
@@ -107,6 +114,7 @@ impl<U: Upstream> Gate<U> {
                         parts,
                         body: &mut body,
                         address: &mut address,
+                        judged_by: &mut judged_by,
                     };
                     let passed = self.pass(&entry, guard, inbound, permit);
                     AssertUnwindSafe(passed)
@@ -133,32 +141,32 @@ impl<U: Upstream> Gate<U> {
                 refused(shaped, &refusal)
             }
         };
-        let hash = &guard.policy().hash.0;
-        if let Ok(value) = HeaderValue::from_str(hash.get(..HASH_PREFIX).unwrap_or(hash)) {
+        let hash = judged_by.unwrap_or_else(|| guard.policy().hash.clone()).0;
+        if let Ok(value) = HeaderValue::from_str(hash.get(..HASH_PREFIX).unwrap_or(&hash)) {
             response.headers_mut().insert(POLICY, value);
         }
         passage.carried_by(response)
     }
 
     async fn pass(
-        &self,
+        self: &Arc<Self>,
         entry: &Arc<Entry>,
         guard: Arc<Guard>,
         inbound: Inbound<'_>,
         permit: Arc<OwnedSemaphorePermit>,
     ) -> Result<Response<Body>, Refused> {
-        let settings = &self.setup.settings;
         let Inbound {
             below,
             parts,
             body,
             address,
+            judged_by,
         } = inbound;
         self.admission.check(&parts)?;
         if asks_for_websocket(&parts.headers) {
             return Err(refuse::UPGRADE_UNSUPPORTED.refusal());
         }
-        let mut session = self
+        let session = self
             .identify
             .session(&parts, guard.clock().as_ref())
             .await?;
@@ -169,7 +177,72 @@ impl<U: Upstream> Gate<U> {
         {
             return Err(refuse::BODY_UNEXPECTED.refusal());
         }
+        let several = entry.protocol.several(&request);
+        let several = several.map_err(refuse::malformed_request)?;
+        let Some(several) = several else {
+            let message = (request, encoded);
+            let told = (address, judged_by);
+            return self
+                .message(entry, guard, session, message, told, permit)
+                .await;
+        };
+        let each = several.into_iter().map(|request| {
+            let (gate, entry) = (Arc::clone(self), Arc::clone(entry));
+            let (guard, permit) = (Arc::clone(&guard), Arc::clone(&permit));
+            gate.one_of_several(entry, guard, session.clone(), request, permit)
+        });
+        let answers = join_all(each).await;
+        Ok(entry.protocol.joined(&answers).map(full))
+    }
+
+    /// One message of several, with its whole answer.
+    fn one_of_several(
+        self: Arc<Self>,
+        entry: Arc<Entry>,
+        guard: Arc<Guard>,
+        session: Session,
+        request: Request,
+        permit: Arc<OwnedSemaphorePermit>,
+    ) -> BoxFuture<'static, Response<Bytes>> {
+        Box::pin(async move {
+            let (mut address, mut judged_by) = (None, None);
+            let told = (&mut address, &mut judged_by);
+            let message = (request, true);
+            let answered = self
+                .message(&entry, guard, session, message, told, permit)
+                .await;
+            let shape = |refusal: &Refused| entry.protocol.refuse(refusal, address.as_ref());
+            let response = match answered {
+                Ok(response) => response,
+                Err(refusal) => return shape(&refusal),
+            };
+            let (head, body) = response.into_parts();
+            let limit = self.setup.settings.limits.response_body;
+            match whole(body, limit).await {
+                Some(whole) => Response::from_parts(head, whole),
+                None => shape(&refuse::RESPONSE_TOO_LARGE.refusal()),
+            }
+        })
+    }
+
+    /// One message of a caller who is known.
+    async fn message(
+        self: &Arc<Self>,
+        entry: &Arc<Entry>,
+        guard: Arc<Guard>,
+        mut session: Session,
+        (mut request, encoded): (Request, bool),
+        (address, judged_by): (&mut Option<Bytes>, &mut Option<PolicyHash>),
+        permit: Arc<OwnedSemaphorePermit>,
+    ) -> Result<Response<Body>, Refused> {
+        let settings = &self.setup.settings;
         *address = entry.protocol.address(&request);
+        let caller = Arc::clone(&session.principal);
+        request.parts.extensions.insert(caller);
+        let request = entry
+            .protocol
+            .admit(request)
+            .map_err(refuse::malformed_request)?;
         let used = entry.protocol.uses(&request);
         self.owned(entry, used, &session.principal)?;
         // The beginning of a conversation names it, but is no secret: it ties nothing to it.
@@ -181,7 +254,8 @@ impl<U: Upstream> Gate<U> {
         }
         let trail = guard.traces().then(|| {
             let tie = ties.then(|| Tie::of(&session)).flatten();
-            Trail::new(Arc::clone(&self.evidence), tie, entry.protocol.kind())
+            let kind = entry.protocol.kind();
+            Arc::new(Trail::new(Arc::clone(&self.evidence), tie, kind))
         });
         let upstream = settings.upstreams.get(&entry.route.upstream);
         let upstream = upstream.filter(|_| entry.protocol.kind() != RouteKind::Model);
@@ -189,6 +263,8 @@ impl<U: Upstream> Gate<U> {
             upstream.map(|upstream| Arc::new(self.forwarding.own(&request.parts, upstream)));
         let transit = Arc::new(Transit {
             guard,
+            guards: Arc::clone(&self.setup.guard),
+            holds: Arc::clone(&self.holds),
             metrics: Arc::clone(&self.setup.metrics),
             settings: Arc::clone(settings),
             entry: Arc::clone(entry),
@@ -197,9 +273,64 @@ impl<U: Upstream> Gate<U> {
             memory: self.memory.clone(),
             leaving,
             trail,
-            reached: Mutex::default(),
+            reached: Arc::default(),
         });
-        let mut decision = judge(&transit, &request).await?;
+        let judged = judge(&transit, &request).await?;
+        let waiting = match waiting(&transit, &request, judged) {
+            Ok(waiting) => waiting,
+            Err(judged) => {
+                let decision = judged.decision;
+                return self
+                    .conclude(transit, request, encoded, decision, permit)
+                    .await;
+            }
+        };
+        let Some(signs) = entry.protocol.signs(&request) else {
+            let over = waiting.over().await;
+            let (transit, judged) = over.map_err(|u| refuse::undecided_request(&u))?;
+            *judged_by = Some(transit.guard.policy().hash.clone());
+            let decision = judged.decision;
+            return self
+                .conclude(transit, request, encoded, decision, permit)
+                .await;
+        };
+        let shape = {
+            let (entry, address) = (Arc::clone(entry), address.clone());
+            move |refusal: &Refusal| entry.protocol.refuse(refusal, address.as_ref())
+        };
+        let unreadable = shape(&refuse::RESPONSE_UNREADABLE.refusal()).into_body();
+        let (gate, metrics) = (Arc::clone(self), Arc::clone(&self.setup.metrics));
+        let route = entry.route.name.clone();
+        let rest = async move {
+            let conclusion = async {
+                let over = waiting.over().await;
+                let (transit, judged) = over.map_err(|u| refuse::undecided_request(&u))?;
+                let decision = judged.decision;
+                gate.conclude(transit, request, encoded, decision, permit)
+                    .await
+            };
+            let answered = AssertUnwindSafe(conclusion).catch_unwind().await;
+            let answered = answered.unwrap_or_else(|_| Err(refuse::INTERNAL.refusal()));
+            answered.unwrap_or_else(|refusal| {
+                metrics.refused(route.as_str(), refusal.code);
+                shape(&refusal).map(full)
+            })
+        };
+        let every = settings.timeouts.keep_alive;
+        let rest = Box::pin(rest);
+        Ok(hold::streamed(signs, every, rest, unreadable))
+    }
+
+    /// Does what was decided of a request.
+    async fn conclude(
+        &self,
+        transit: Arc<Transit>,
+        request: Request,
+        encoded: bool,
+        mut decision: Decision,
+        permit: Arc<OwnedSemaphorePermit>,
+    ) -> Result<Response<Body>, Refused> {
+        let entry = &transit.entry;
         let came = request.body.clone();
         let again = (!decision.receipts.is_empty()).then(|| request.clone());
         let length = request.body.len();
@@ -208,7 +339,14 @@ impl<U: Upstream> Gate<U> {
         if let Ok(Written::Forward(request)) = written {
             let exact = !encoded && same(&came, &request.body);
             return self
-                .forward(transit, request, exact, &decision, claims, permit)
+                .forward(
+                    Arc::clone(&transit),
+                    request,
+                    exact,
+                    &decision,
+                    claims,
+                    permit,
+                )
                 .await;
         }
         // Nothing is sent.
@@ -219,6 +357,11 @@ impl<U: Upstream> Gate<U> {
                 answer::replay(&transit, &request, receipt).await
             }
             (Ok(Written::Refuse(refusal)), _) => Err(Box::new(refusal)),
+            (Ok(Written::Ask(answer, refusal)), _) => {
+                let route = entry.route.name.as_str();
+                transit.metrics.refused(route, refusal.code);
+                Ok(answer.map(full))
+            }
             (Err(malformed), _) => Err(refuse::malformed_request(malformed)),
             (Ok(_), _) => Err(refuse::INTERNAL.refusal()),
         }
@@ -333,6 +476,20 @@ impl<U: Upstream> Gate<U> {
     }
 }
 
+/// A whole body; `None`: it broke, or is above the limit.
+async fn whole(mut body: Body, limit: usize) -> Option<Bytes> {
+    let mut read = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        if let Ok(data) = frame.ok()?.into_data() {
+            if read.len() + data.len() > limit {
+                return None;
+            }
+            read.extend_from_slice(&data);
+        }
+    }
+    Some(read.freeze())
+}
+
 /// How the body is read; refused before it is, where it cannot be judged.
 fn check_media(parts: &Parts) -> Result<Media, Refused> {
     media(&parts.headers).map_err(|_| refuse::MEDIA_TYPE_UNSUPPORTED.refusal())
@@ -350,10 +507,12 @@ pub(crate) fn read(parts: Parts, body: Bytes) -> Result<Request, Refused> {
 }
 
 /// What the guard says of a request. Also one without items is decided: nothing to scan is not nothing to record.
-async fn judge(transit: &Transit, request: &Request) -> Result<Decision, Refused> {
+async fn judge(transit: &Transit, request: &Request) -> Result<Judged, Refused> {
     let protocol = &transit.entry.protocol;
     let length = request.body.len();
-    let items = offload(length, || protocol.read(request)).map_err(refuse::malformed_request)?;
+    let mut items =
+        offload(length, || protocol.read(request)).map_err(refuse::malformed_request)?;
+    keep_sources(&mut items, &request.body);
     let rest = match transit.kind() {
         _ if items.is_empty() => Unscanned::NoItem,
         RouteKind::Model => Unscanned::UserText,
@@ -369,7 +528,24 @@ async fn judge(transit: &Transit, request: &Request) -> Result<Decision, Refused
         .await
         .map_err(|undecided| refuse::undecided_request(&undecided))?;
     transit.rest(rest, request.body.len(), judged.bytes, &unjudged);
-    Ok(judged.decision)
+    Ok(judged)
+}
+
+/// The judged request, where calls of it wait for an answer; else as it is.
+fn waiting(
+    transit: &Arc<Transit>,
+    request: &Request,
+    judged: Judged,
+) -> Result<Waiting, Box<Judged>> {
+    let protocol = &transit.entry.protocol;
+    // Most have nothing that could wait.
+    if judged.decision.waits(Some(Duration::ZERO)).is_none()
+        || protocol.asks(request, &judged.decision)
+    {
+        return Err(Box::new(judged));
+    }
+    let least = protocol.patience(request);
+    Waiting::begin(transit, (Leg::ToUpstream, Vec::new()), judged, least, None)
 }
 
 /// Whether the client wants to leave HTTP for WebSocket, whose frames no adapter reads. Any other upgrade is an offer that a

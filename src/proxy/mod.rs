@@ -8,6 +8,7 @@ mod claims;
 mod client;
 pub(crate) mod gate;
 pub(crate) mod headers;
+mod hold;
 pub(crate) mod identify;
 mod keep_alive;
 pub(crate) mod passage;
@@ -37,6 +38,7 @@ use futures_util::future::BoxFuture;
 use gate::Gate;
 pub(crate) use gate::read;
 use headers::Forwarding;
+use hold::Holds;
 use http_body_util::{BodyExt, Full};
 pub(crate) use identify::Identify;
 use placeholders::Placeholders;
@@ -59,6 +61,7 @@ use crate::settings::{Limits, Route, RouteProtocol, Settings};
 use crate::source::Problems;
 use crate::verdict::Reason;
 use crate::wire::budget::Budget;
+use crate::wire::seal::Sealer;
 
 /// Any error.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -141,6 +144,7 @@ pub fn service<U: Upstream>(setup: Setup, upstream: U) -> Result<ProxyService<U>
         permits: Arc::new(Semaphore::new(settings.limits.concurrency)),
         memory: Budget::new(settings.limits.memory),
         tasks: TaskTracker::new(),
+        holds: Arc::new(Holds::new(settings.limits.concurrency)),
         sessions: Sessions::default(),
         evidence: Arc::new(provenance::Sessions::new(
             settings.limits.provenance_session,
@@ -180,7 +184,11 @@ pub(crate) fn protocol(
         RouteProtocol::Mcp(mcp) => {
             let upstream = settings.upstreams.get(&route.upstream);
             let url = upstream.map(|upstream| &upstream.url);
-            Box::new(Mcp::new(mcp, &route.prefix, url))
+            let adapter = Mcp::new(mcp, &route.prefix, url);
+            match Sealer::new(settings.state_keys()) {
+                Some(sealer) => Box::new(adapter.sealing(Arc::new(sealer))),
+                None => Box::new(adapter),
+            }
         }
         RouteProtocol::HttpTools(http) => Box::new(HttpTools::new(http)?),
     })
@@ -193,6 +201,11 @@ impl<U> ProxyService<U> {
     /// It cannot be had.
     pub async fn load(&self) -> Result<(), Problems> {
         self.0.identify.load().await
+    }
+
+    /// Answers whoever waits for a person, and lets nobody wait from here on: the process is about to end.
+    pub fn release(&self) {
+        self.0.holds.release();
     }
 
     /// What another listener for the same agents must share.

@@ -31,6 +31,7 @@ impl<U: Upstream> Redemption<U> {
     /// Carries the call out in a task of its own and waits for its answer, or for what the server says before it.
     pub(super) async fn start(self, tasks: &TaskTracker) -> Result<Response<Body>, Refused> {
         let (mut relay, answer) = Relay::new();
+        let ticket = self.claims.first();
         tasks.spawn(async move {
             let _permit = Arc::clone(&self.permit);
             let transit = Arc::clone(&self.transit);
@@ -47,7 +48,7 @@ impl<U: Upstream> Redemption<U> {
         // A task that panicked has dropped its claims: they are unknown.
         answer
             .await
-            .unwrap_or_else(|_| Err(refuse::outcome_unknown()))
+            .unwrap_or_else(|_| Err(refuse::outcome_unknown(ticket)))
     }
 
     async fn carry_out(self, relay: &mut Relay) -> Result<Response<Bytes>, Refused> {
@@ -60,6 +61,7 @@ impl<U: Upstream> Redemption<U> {
             ..
         } = self;
         let name = &transit.entry.route.upstream;
+        let ticket = claims.first();
         let response = match upstream.send(name, outgoing).await {
             Ok(response) => response,
             Err(error) if error.not_sent() => {
@@ -69,7 +71,7 @@ impl<U: Upstream> Redemption<U> {
             Err(error) => {
                 let _ = transit.no_answer(&error);
                 claims.unknown().await;
-                return Err(refuse::outcome_unknown());
+                return Err(refuse::outcome_unknown(ticket));
             }
         };
         let whole = match Incoming::open(&transit, &request, response) {
@@ -83,7 +85,7 @@ impl<U: Upstream> Redemption<U> {
             }
             Err(failure) if failure.cut => {
                 claims.unknown().await;
-                Err(refuse::outcome_unknown())
+                Err(refuse::outcome_unknown(ticket))
             }
             // The upstream acted, and its answer cannot be given: the receipt is what the agent gets.
             Err(failure) => {

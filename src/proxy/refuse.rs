@@ -4,8 +4,9 @@ use std::borrow::Cow;
 
 use http::{HeaderValue, StatusCode};
 
+use crate::names::{RuleId, TicketId};
 use crate::protocols::{Malformed, Refusal};
-use crate::verdict::{Reason, Undecided};
+use crate::verdict::{Finding, Hold, LayerId, Reason, Undecided};
 use crate::wire::body::BodyError;
 use crate::wire::json::JsonError;
 
@@ -242,14 +243,17 @@ pub(super) const fn should_retry(refusal: &Refusal) -> HeaderValue {
 }
 
 /// A ticketed call was sent and nobody knows what came of it.
-pub(super) fn outcome_unknown() -> Refused {
-    let reason = Reason::OutcomeUnknown;
-    Box::new(Refusal {
-        status: StatusCode::FORBIDDEN,
-        code: reason.as_str(),
-        message: reason.advice().to_owned(),
-        reason: Some(reason),
-        hold: None,
-        retry: false,
-    })
+pub(super) fn outcome_unknown(ticket: Option<TicketId>) -> Refused {
+    let finding = Finding {
+        layer: LayerId::Tickets,
+        rule: RuleId::from("proxy.outcome"),
+        reason: Reason::OutcomeUnknown,
+        argument: None,
+        detail: Cow::Borrowed("no outcome was stored"),
+    };
+    let hold = Hold {
+        ticket,
+        ..Hold::new(finding.clone())
+    };
+    Box::new(Refusal::of(&finding, Some(&hold)))
 }

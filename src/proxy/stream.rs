@@ -1,6 +1,7 @@
 //! Drives a protocol's reader over an upstream's answer: whole, or event by event as the client takes them.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,17 +10,20 @@ use futures_util::{StreamExt, stream};
 use http::StatusCode;
 use http_body::Frame as BodyFrame;
 use http_body_util::{BodyExt, StreamBody};
+use tokio::time::Instant;
 
 use super::answer::Failure;
 use super::claims::Claims;
+use super::hold::Waiting;
 use super::keep_alive::keep_alive;
 use super::placeholders::Masking;
 use super::refuse::{self, Refused};
-use super::transit::Transit;
+use super::transit::{Judged, Transit};
 use super::{Body, BoxError};
-use crate::item::{Leg, Located, RouteKind};
+use crate::item::{Item, Leg, Located, RouteKind};
 use crate::metrics::{Unscanned, UpstreamFault};
-use crate::protocols::{Event, Frame, Framing, Malformed, ResponseReader, Step};
+use crate::protocols::{Done, Event, Frame, Framing, Malformed, ResponseReader, Step};
+use crate::verdict::Undecided;
 use crate::wire::body::{self, BodyError, Encodings};
 use crate::wire::budget::Share;
 use crate::wire::offload::offload;
@@ -44,6 +48,10 @@ pub(super) struct Driver {
     judged: usize,
     /// What the rest is.
     rest: Unscanned,
+    /// Calls whose outputs the conversation has: proposed again, they are meant to be done again.
+    done: Vec<Done>,
+    /// When calls that wait are answered at the latest, once one has waited.
+    until: Option<Instant>,
     /// The answer's status is no error.
     passed: bool,
 }
@@ -53,6 +61,7 @@ impl Driver {
         transit: Arc<Transit>,
         reader: Box<dyn ResponseReader>,
         status: StatusCode,
+        done: Vec<Done>,
     ) -> Self {
         let rest = match transit.kind() {
             RouteKind::Model if status.is_success() => Unscanned::ModelText,
@@ -65,6 +74,8 @@ impl Driver {
             seen: 0,
             judged: 0,
             rest,
+            done,
+            until: None,
             passed: status.as_u16() < 400,
         }
     }
@@ -144,12 +155,22 @@ impl Driver {
 
     /// Has items judged; gives the bytes that may now leave. Calls that are released here have their tickets spent first.
     async fn resolve(&mut self, items: Vec<Located>) -> Result<Vec<Bytes>, Refused> {
-        let mut judged = self
-            .transit
-            .judge(Leg::ToAgent, items, &self.reader.together())
-            .await
-            .map_err(|undecided| refuse::undecided_response(&undecided))?;
+        let groups = self.reader.together();
+        let undecided = |undecided: Undecided| refuse::undecided_response(&undecided);
+        let judged = self.transit.judge(Leg::ToAgent, items, &groups).await;
+        let judged = judged.map_err(undecided)?;
         self.judged += judged.bytes;
+        let judged = self.meant(judged, &groups).await.map_err(undecided)?;
+        let message = (Leg::ToAgent, groups);
+        let mut judged = match Waiting::begin(&self.transit, message, judged, None, self.until) {
+            Err(judged) => *judged,
+            Ok(waiting) => {
+                self.until = Some(waiting.until);
+                let (transit, judged) = waiting.over().await.map_err(undecided)?;
+                self.transit = transit;
+                judged
+            }
+        };
         let written = offload(judged.bytes, || self.reader.resolve(&judged.decision));
         let claims = Claims::of(&mut judged.decision);
         match written {
@@ -162,6 +183,31 @@ impl Driver {
                 Err(self.malformed(malformed))
             }
         }
+    }
+
+    /// A call that was released before is asked for anew, where the conversation has its output already: the model means
+    /// another act, and did not just lose an answer. A person is asked, and shown that it is one more.
+    async fn meant(
+        &mut self,
+        mut judged: Judged,
+        groups: &[Range<usize>],
+    ) -> Result<Judged, Undecided> {
+        let mut any = false;
+        for (index, _) in &judged.decision.receipts {
+            if let Some(Item::ToolCall(call)) = judged.items.get_mut(*index).map(|l| &mut l.item)
+                && self.done.iter().any(|done| done.is(&call.tool, &call.args))
+            {
+                call.again = true;
+                any = true;
+            }
+        }
+        if !any {
+            return Ok(judged);
+        }
+        Claims::of(&mut judged.decision).not_sent().await;
+        self.transit
+            .decide(Leg::ToAgent, judged.items, groups)
+            .await
     }
 
     fn malformed(&self, malformed: Malformed) -> Refused {

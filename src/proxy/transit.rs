@@ -3,8 +3,10 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use arc_swap::ArcSwap;
 use http::HeaderMap;
 
+use super::hold::Holds;
 use super::placeholders::Mask;
 use super::refuse::{self, Refused};
 use super::route::Entry;
@@ -17,11 +19,15 @@ use crate::metrics::{Metrics, Unscanned, UpstreamFault};
 use crate::principal::Session;
 use crate::protocols::Unjudged;
 use crate::settings::Settings;
-use crate::verdict::{Mode, Undecided};
+use crate::verdict::{Mode, Undecided, Verdict};
 use crate::wire::budget::Budget;
 
+#[derive(Clone)]
 pub(super) struct Transit {
     pub(super) guard: Arc<Guard>,
+    /// Whichever holds today, for what is judged anew.
+    pub(super) guards: Arc<ArcSwap<Guard>>,
+    pub(super) holds: Arc<Holds>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) settings: Arc<Settings>,
     pub(super) entry: Arc<Entry>,
@@ -32,20 +38,48 @@ pub(super) struct Transit {
     /// The agent's header fields that leave for a tool's backend.
     pub(super) leaving: Option<Arc<HeaderMap>>,
     /// `None`: no rule asks who said what.
-    pub(super) trail: Option<Trail>,
+    pub(super) trail: Option<Arc<Trail>>,
     /// What the calls of this exchange have reached, until it is known that they were carried out.
-    pub(super) reached: Mutex<Vec<Digest>>,
+    pub(super) reached: Arc<Mutex<Vec<Digest>>>,
 }
 
 /// What the guard said, and how many bytes of text it was about.
 pub(super) struct Judged {
     pub(super) decision: Decision,
     pub(super) bytes: usize,
+    /// What was judged.
+    pub(super) items: Vec<Located>,
 }
 
 impl Transit {
+    /// The same request under today's policy.
+    pub(super) fn renewed(&self) -> Self {
+        Self {
+            guard: self.guards.load_full(),
+            ..self.clone()
+        }
+    }
+
     /// Has the items judged and counts their texts. The items of each of the `groups` stand or fall together.
     pub(super) async fn judge(
+        &self,
+        leg: Leg,
+        items: Vec<Located>,
+        groups: &[Range<usize>],
+    ) -> Result<Judged, Undecided> {
+        let judged = self.decide(leg, items, groups).await?;
+        let (mut scanned, mut unscanned) = (0, 0);
+        for (located, ruling) in judged.items.iter().zip(&judged.decision.rulings) {
+            let judged = ruling.opinions.iter().any(|o| o.mode != Mode::Off);
+            *(if judged { &mut scanned } else { &mut unscanned }) += size(&located.item);
+        }
+        self.metrics.scanned(&self.entry.route.name, scanned);
+        self.unscanned(Unscanned::NoRule, unscanned);
+        Ok(judged)
+    }
+
+    /// As [`Transit::judge`], for texts that are counted already.
+    pub(super) async fn decide(
         &self,
         leg: Leg,
         items: Vec<Located>,
@@ -61,26 +95,38 @@ impl Transit {
             upstream: route.upstream.clone(),
             session: Arc::clone(&self.session),
             items,
-            evidence: trail.map(Trail::evidence),
+            evidence: trail.map(|trail| trail.evidence()),
             headers: self.leaving.clone().filter(|_| leg == Leg::ToUpstream),
         };
-        let decision = self.guard.decide_together(&exchange, groups).await?;
+        let mut decision = self.guard.decide_together(&exchange, groups).await?;
+        self.pages(&mut decision);
         let reached = self.guard.reached(&exchange, &decision);
         self.lock_reached().extend(reached);
         if let Some(trail) = &self.trail {
             trail.judged(leg, &exchange.items, &decision.rulings, &self.metrics);
         }
-        let (mut scanned, mut unscanned) = (0, 0);
-        for (located, ruling) in exchange.items.iter().zip(&decision.rulings) {
-            let judged = ruling.opinions.iter().any(|o| o.mode != Mode::Off);
-            *(if judged { &mut scanned } else { &mut unscanned }) += size(&located.item);
-        }
-        self.metrics.scanned(&route.name, scanned);
-        self.unscanned(Unscanned::NoRule, unscanned);
+        let bytes = exchange.items.iter().map(|located| size(&located.item));
         Ok(Judged {
             decision,
-            bytes: scanned + unscanned,
+            bytes: bytes.sum(),
+            items: exchange.items,
         })
+    }
+
+    /// Where its user can confirm a call.
+    fn pages(&self, decision: &mut Decision) {
+        let Some(base) = self.settings.approver_page() else {
+            return;
+        };
+        for ruling in &mut decision.rulings {
+            if let Verdict::Hold(hold) = &mut ruling.verdict
+                && hold.confirm
+                && let Some(ticket) = &hold.ticket
+            {
+                let page = base.join(&format!("tickets/{ticket}")).ok();
+                hold.page = page.map(String::from);
+            }
+        }
     }
 
     fn lock_reached(&self) -> MutexGuard<'_, Vec<Digest>> {

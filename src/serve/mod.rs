@@ -4,8 +4,10 @@
 mod accept;
 mod agents;
 mod approvers;
+mod counted;
 mod forward;
 mod framing;
+mod furnish;
 mod housekeeping;
 mod journal;
 mod passes;
@@ -22,6 +24,7 @@ use std::time::Duration;
 use agents::{Door, Speech};
 use arc_swap::ArcSwap;
 use axum::Router;
+use furnish::furnished;
 use places::Places;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -29,16 +32,19 @@ use tokio_util::sync::CancellationToken;
 use usage::Patience;
 
 use crate::approvals::{Approvals, People, webhook};
+use crate::clock::{Clock, SystemClock};
 use crate::control::health::{self, Operations, Readiness};
 use crate::coverage;
 use crate::forward::{ForwardProxy, Network};
 use crate::guard::{Guard, Observer, Parts};
+use crate::layers::tickets::reconcile::Reconciler;
 use crate::metrics::Metrics;
 use crate::policy::Policy;
 use crate::proxy::{HttpUpstream, ProxyService, Setup, Upstream, readers, service};
 use crate::settings::Settings;
 use crate::source::{Problem, Problems};
 use crate::store::{Stores, tickets};
+use crate::verdict::{LayerId, Mode};
 
 /// Bound addresses: with port 0 in the settings the system has chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +109,7 @@ impl Running {
     pub async fn shutdown(mut self) -> Drained {
         self.readiness.set(false);
         self.stop_agents.cancel();
+        self.service.release();
         let (agents, forward) = (&mut self.agents, &mut self.forward);
         let service = &self.service;
         let ended = async {
@@ -133,9 +140,18 @@ impl Drop for Running {
 /// # Errors
 /// Every store that cannot be opened.
 pub fn open_stores(settings: &Settings) -> Result<Stores, Problems> {
+    open_stores_at(settings, SystemClock::shared())
+}
+
+/// As [`open_stores`], at another time.
+///
+/// # Errors
+/// As [`open_stores`].
+pub fn open_stores_at(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Stores, Problems> {
     let (sql, mut problems) = settings.open_sql();
     let mut stores = Stores {
         sql,
+        clock,
         ..Stores::default()
     };
     match settings.register() {
@@ -213,11 +229,15 @@ pub async fn start_with(
     stores: Stores,
     extras: Extras,
 ) -> Result<Running, Problems> {
+    let people = Arc::new(People::new(settings.approvers.clone()));
+    let metrics = Metrics::new();
+    let stores = furnished(&settings, (&people, &metrics), stores);
     let tickets = stores.tickets.clone();
     let clock = Arc::clone(&stores.clock);
     let upstream = HttpUpstream::new(&settings)?;
-    let setup = setup(&settings, &policy, stores, extras.observers)?;
-    let metrics = Arc::clone(&setup.metrics);
+    let reconciler = reconciler(&policy, &stores)?;
+    let told = (extras.observers, &metrics);
+    let setup = setup(&settings, &policy, stores, told)?;
     let service = service(setup.clone(), upstream)?;
     service.load().await?;
 
@@ -274,13 +294,15 @@ pub async fn start_with(
     )];
     control.extend(tickets.map(housekeeping::spawn));
     if let Some((listener, store)) = approvers {
-        let people = Arc::new(People::new(settings.approvers.clone()));
         let approvals = Approvals::new(&settings, people, store, clock, Arc::clone(&metrics))?;
         approvals.load().await?;
         control.extend(webhook::spawn(&approvals)?);
         let tls = listen.approvers_tls.as_ref();
         let tls = tls.map(|files| tls::acceptor("listen.approvers.tls", files, tls::ONE));
         control.push(approvers::spawn(listener, tls.transpose()?, approvals));
+    }
+    if let Some(reconciler) = reconciler {
+        control.push(tokio::spawn(reconciler.run()));
     }
     let stop_agents = CancellationToken::new();
     let door = Door {
@@ -326,9 +348,20 @@ pub(crate) fn proxy<U: Upstream>(
     observers: Vec<Arc<dyn Observer>>,
     upstream: U,
 ) -> Result<(ProxyService<U>, Arc<Metrics>), Problems> {
-    let setup = setup(settings, policy, stores, observers)?;
-    let metrics = Arc::clone(&setup.metrics);
+    let people = Arc::new(People::new(settings.approvers.clone()));
+    let metrics = Metrics::new();
+    let stores = furnished(settings, (&people, &metrics), stores);
+    let setup = setup(settings, policy, stores, (observers, &metrics))?;
     Ok((service(setup, upstream)?, metrics))
+}
+
+/// What finds out about calls of unknown outcome, where tickets are enforced and a rule says how.
+fn reconciler(policy: &Arc<Policy>, stores: &Stores) -> Result<Option<Reconciler>, Problems> {
+    if policy.modes.of(LayerId::Tickets) != Mode::Enforce {
+        return Ok(None);
+    }
+    let reconciler = Reconciler::new(policy, stores)?;
+    Ok(reconciler.filter(Reconciler::has_recipes))
 }
 
 /// What every listener for agents shares: one guard, proved to see what comes.
@@ -336,15 +369,14 @@ fn setup(
     settings: &Arc<Settings>,
     policy: &Arc<Policy>,
     stores: Stores,
-    mut observers: Vec<Arc<dyn Observer>>,
+    (mut observers, metrics): (Vec<Arc<dyn Observer>>, &Arc<Metrics>),
 ) -> Result<Setup, Problems> {
     // A route that lets content past the guard must never take a request.
     coverage::prove(settings)?;
-    let metrics = Metrics::new();
     observers.splice(
         0..0,
         [
-            Arc::clone(&metrics) as Arc<dyn Observer>,
+            Arc::clone(metrics) as Arc<dyn Observer>,
             Arc::new(journal::Journal),
         ],
     );
@@ -358,7 +390,7 @@ fn setup(
     Ok(Setup {
         guard: Arc::new(ArcSwap::from_pointee(guard)),
         settings: Arc::clone(settings),
-        metrics,
+        metrics: Arc::clone(metrics),
     })
 }
 

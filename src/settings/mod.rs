@@ -1,6 +1,7 @@
 //! Process settings: listeners, upstreams, routes, principals, stores, limits. What is here can run; `read` makes it from a
 //! file, the environment and flags.
 
+mod asking;
 mod identity;
 mod model;
 mod open;

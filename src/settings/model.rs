@@ -15,6 +15,8 @@ use crate::names::{RouteName, SessionKey, StoreName, ToolName, UpstreamName};
 use crate::principal::Principal;
 use crate::store::sql::ServerTls;
 use crate::store::tickets::TicketLimits;
+use crate::store::tickets::issued::Issuer;
+use crate::wire::seal::SealingKey;
 
 /// What metrics, logs and decisions call the forward listener, as a route and as the upstream behind it.
 pub const FORWARD: &str = "forward";
@@ -283,6 +285,8 @@ pub struct HttpTool {
     pub headers: Vec<String>,
     /// How its body may come.
     pub bodies: Vec<BodyKind>,
+    /// Hash of its description in a document, lower-case hex; `None`: the config itself names it.
+    pub definition: Option<Arc<str>>,
     /// Arguments such as its description knows them, for checks of a policy: an address, a URL or `x` in place of texts.
     pub example: serde_json::Value,
 }
@@ -296,6 +300,7 @@ impl HttpTool {
             path: path.into(),
             headers: Vec::new(),
             bodies: BodyKind::ALL.to_vec(),
+            definition: None,
             example: serde_json::Value::Null,
         }
     }
@@ -371,6 +376,11 @@ pub struct TicketSettings {
     pub store: TicketPlace,
     /// How much it takes, and for how long it remembers.
     pub limits: TicketLimits,
+    /// What seals the states that clients carry between a question to their user and its answer, at most two: the first
+    /// seals, both open. None: the process has one of its own.
+    pub state_keys: Vec<SealingKey>,
+    /// Whose signed tickets are taken, where a rule names them.
+    pub issuers: Vec<Issuer>,
 }
 
 /// On whose behalf requests come.

@@ -1,5 +1,6 @@
 //! What outlives a request: read-only look-ups in databases and at backends, tickets, session facts. Handed to layers as traits.
 
+pub mod definitions;
 pub mod http;
 pub mod sql;
 pub mod tickets;
@@ -22,6 +23,14 @@ pub struct Stores {
     pub http: HashMap<UpstreamName, Arc<dyn http::HttpRead>>,
     /// Where tickets live; `None`: nobody can approve anything.
     pub tickets: Option<Arc<dyn tickets::TicketStore>>,
+    /// Definitions of tools as they were last offered.
+    pub definitions: Arc<definitions::Definitions>,
+    /// Scheme, host and port of each upstream: part of what a ticket is bound to.
+    pub origins: Arc<HashMap<UpstreamName, String>>,
+    /// Whose signed tickets are taken where a rule names them.
+    pub issuers: Arc<[tickets::issued::Issuer]>,
+    /// Who may approve now.
+    pub directory: Arc<dyn tickets::Directory>,
     /// Secrets that must not leave.
     pub register: Arc<Register>,
     /// Session facts.
@@ -38,6 +47,10 @@ impl Default for Stores {
             sql: HashMap::new(),
             http: HashMap::new(),
             tickets: None,
+            definitions: Arc::default(),
+            origins: Arc::default(),
+            issuers: Arc::from([]),
+            directory: Arc::new(tickets::Nobody),
             register: Arc::default(),
             ledger: Arc::new(MemoryLedger::new(10_000)),
             acquainted: Arc::new(MemoryAcquainted::default()),

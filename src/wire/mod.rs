@@ -6,5 +6,6 @@ pub mod json;
 pub mod media;
 pub mod offload;
 pub mod pem;
+pub mod seal;
 pub mod splice;
 pub mod sse;

@@ -58,7 +58,7 @@ pub fn refusal(body: &str) -> Option<Refusal> {
     match written(&adapter(), body, &bad) {
         Written::Refuse(refusal) => Some(refusal),
         Written::Forward(_) => None,
-        other @ Written::Replay(_) => panic!("{other:?}"),
+        other @ (Written::Replay(_) | Written::Ask(..)) => panic!("{other:?}"),
     }
 }
 

@@ -31,12 +31,10 @@ rendered: {images: [], links: [hosts]}
 ";
 
 fn call(tool: &str) -> Item {
-    Item::ToolCall(ToolCall {
-        tool: tool.into(),
-        args: Arguments::read(Bytes::from_static(b"{}")).unwrap(),
-        call_id: None,
-        again: false,
-    })
+    Item::ToolCall(ToolCall::new(
+        tool.into(),
+        Arguments::read(Bytes::from_static(b"{}")).unwrap(),
+    ))
 }
 
 /// The layers that the guard asks about any of these items.
@@ -77,12 +75,7 @@ async fn the_layers_named_for_a_kind_are_those_that_judge_it() {
     let tree = source::parse("p.yaml", POLICY.to_owned()).unwrap();
     let checked = policy::check(tree).unwrap_or_else(|problems| panic!("{problems}"));
     let policy = Arc::new(checked.policy);
-    let definition = |tool: &str| {
-        Item::Definition(ToolDefinition {
-            tool: tool.into(),
-            text: "runs".into(),
-        })
-    };
+    let definition = |tool: &str| Item::Definition(ToolDefinition::new(tool, "runs"));
     let output = Item::ToolOutput(ToolOutput {
         tool: None,
         call_id: None,

@@ -51,7 +51,7 @@ lists:
 tools:
   - {tool: read_file, effect: read}
   - {tool: break, effect: read}
-  - {tool: send_mail, effect: write, recipients: [{at: /to, kind: email, allow: [staff]}]}
+  - {tool: send_mail, effect: write, recipients: [{at: /to, kind: email, allow: [staff], otherwise: deny}]}
   - {tool: pay, effect: write, ticket: {gate: approve, ttl: 15m, summary: "Pay {/amount} to {/to}"}}
 injection: {redact: 0.6, block: 0.85}
 "#;

@@ -19,7 +19,7 @@ lists: {staff: {emails: [ann@desk.example]}}
 tools:
   - {tool: read_mail, effect: read}
   - tool: send_mail
-    recipients: [{at: /to, kind: email, allow: [staff]}]
+    recipients: [{at: /to, kind: email, allow: [staff], otherwise: deny}]
   - tool: "wipe_*"
     deny: true
   - tool: "*"

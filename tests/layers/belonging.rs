@@ -316,12 +316,7 @@ async fn a_question_is_asked_once_per_message() {
     let guard = guard(desk_policy(rules), LayerId::Ownership, stores).unwrap();
     let call = |args: &str| Located {
         place: Place::default(),
-        item: Item::ToolCall(ToolCall {
-            tool: "exchange".into(),
-            args: arguments(args),
-            call_id: None,
-            again: false,
-        }),
+        item: Item::ToolCall(ToolCall::new("exchange".into(), arguments(args))),
     };
     let own = r#"{"order_id": "o-1", "orders": ["o-3", "o-1", "o-3"]}"#;
     let mut message = exchange(call(own).item, "ann");

@@ -46,10 +46,7 @@ async fn a_denied_tool_is_neither_offered_nor_called() {
         let expected = denied.then_some(Reason::ToolDenied);
         let (called, reached) = call_verdict(&guard, tool, "{}", "ann").await;
         assert_eq!((reason(&called), reached), (expected, denied), "{tool}");
-        let offered = Item::Definition(ToolDefinition {
-            tool: ToolName::from(tool),
-            text: "runs".into(),
-        });
+        let offered = Item::Definition(ToolDefinition::new(tool, "runs"));
         let (offered, reached) = verdict(&guard, offered, "ann").await;
         assert_eq!((reason(&offered), reached), (expected, denied), "{tool}");
         // What an earlier call gave back stays in the conversation: its call needs an answer.

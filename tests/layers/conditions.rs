@@ -54,12 +54,7 @@ fn guard(when: &str) -> Guard {
 }
 
 fn call(args: &str) -> Exchange {
-    let item = Item::ToolCall(ToolCall {
-        tool: ToolName::from("pay"),
-        args: arguments(args),
-        call_id: None,
-        again: false,
-    });
+    let item = Item::ToolCall(ToolCall::new(ToolName::from("pay"), arguments(args)));
     exchange(item, "ann")
 }
 

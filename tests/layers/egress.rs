@@ -254,12 +254,7 @@ async fn by_default_the_name_of_a_servers_own_resource_is_no_url() {
     };
     let (default, own) = (started(false), started(true));
     let judged = async |guard, kind, tool: &str, args: &str| {
-        let call = Item::ToolCall(ToolCall {
-            tool: ToolName::from(tool),
-            args: arguments(args),
-            call_id: None,
-            again: false,
-        });
+        let call = Item::ToolCall(ToolCall::new(ToolName::from(tool), arguments(args)));
         let mut exchange = exchange(call, "ann");
         exchange.kind = kind;
         outcome(&verdict_in(guard, &exchange).await.0)

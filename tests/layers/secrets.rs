@@ -87,12 +87,10 @@ async fn a_read_is_checked_where_it_leaves() {
     let args = format!(r#"{{"url": "https://a.example/?q={}"}}"#, key());
     let on = async |kind: RouteKind, rest: &str| {
         let guard = guard(compiled(rest), LayerId::Egress, Stores::default()).unwrap();
-        let item = Item::ToolCall(holdpoint::item::ToolCall {
-            tool: "find".into(),
-            args: crate::support::arguments(&args),
-            call_id: None,
-            again: false,
-        });
+        let item = Item::ToolCall(holdpoint::item::ToolCall::new(
+            "find".into(),
+            crate::support::arguments(&args),
+        ));
         let mut exchange = exchange(item, "ann");
         exchange.kind = kind;
         outcome(&verdict_in(&guard, &exchange).await.0)
@@ -206,12 +204,10 @@ async fn what_a_tool_gave_for_the_session_goes_to_no_other_tool() {
         ("verify_customer", r#"{"ssn": "123-45-6789"}"#, "allow"),
         ("get_customer", r#"{"ssn": "123-45-6789"}"#, "allow"),
     ] {
-        let item = Item::ToolCall(holdpoint::item::ToolCall {
-            tool: tool.into(),
-            args: crate::support::arguments(args),
-            call_id: None,
-            again: false,
-        });
+        let item = Item::ToolCall(holdpoint::item::ToolCall::new(
+            tool.into(),
+            crate::support::arguments(args),
+        ));
         let known = Exchange {
             evidence: Some(Arc::clone(&evidence)),
             ..exchange(item, "ann")
@@ -236,12 +232,10 @@ async fn header_fields_that_leave_with_a_call_are_read_too() {
         ("authorization", "allow"),
         ("x-api-key", "allow"),
     ] {
-        let item = Item::ToolCall(holdpoint::item::ToolCall {
-            tool: "send".into(),
-            args: crate::support::arguments("{}"),
-            call_id: None,
-            again: false,
-        });
+        let item = Item::ToolCall(holdpoint::item::ToolCall::new(
+            "send".into(),
+            crate::support::arguments("{}"),
+        ));
         let mut headers = http::HeaderMap::new();
         headers.insert(name, key().parse().unwrap());
         let leaving = Exchange {

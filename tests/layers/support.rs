@@ -138,12 +138,7 @@ pub fn exchange(item: Item, subject: &str) -> Exchange {
 
 /// What one call comes to: the verdict, and whether the layer was reached.
 pub async fn call_verdict(guard: &Guard, tool: &str, args: &str, subject: &str) -> (Verdict, bool) {
-    let item = Item::ToolCall(ToolCall {
-        tool: ToolName::from(tool),
-        args: arguments(args),
-        call_id: None,
-        again: false,
-    });
+    let item = Item::ToolCall(ToolCall::new(ToolName::from(tool), arguments(args)));
     verdict(guard, item, subject).await
 }
 

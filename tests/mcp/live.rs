@@ -117,7 +117,7 @@ async fn refusals_are_for_the_model_and_nothing_is_sent() {
     // A method that nobody described needs an approval.
     let refused = post(&rig, &[], &message(&json!(3), "acme/wipe", &json!({}))).await;
     assert_eq!(
-        refused.json()["error"]["data"]["holdpoint/refusal"]["code"],
+        refused.json()["error"]["data"]["holdpoint/refusal"]["error"],
         "approval_required"
     );
 
@@ -227,9 +227,9 @@ async fn a_ticketed_call_runs_once_and_its_answer_is_given_again() {
 
         let held = post(&rig, &session, &pay(&json!(1))).await.json();
         let reasons = &held["result"]["_meta"]["holdpoint/refusal"];
-        assert_eq!(reasons["code"], "approval_required");
+        assert_eq!(reasons["error"], "approval_required");
         assert_eq!(reasons["summary"], "Pay 5");
-        let ticket = reasons["ticket"].as_str().unwrap().to_owned();
+        let ticket = reasons["request_id"].as_str().unwrap().to_owned();
         assert!(text_of(&held).contains(&ticket));
         let waits = post(&rig, &session, &pay(&json!(2))).await.json();
         assert!(text_of(&waits).contains("approval_pending"));
@@ -503,7 +503,7 @@ async fn a_ticketed_call_may_ask_its_client_something() {
     let pay = |id: u8| call(&json!(id), "pay", &json!({"amount": 5}));
     let session = ("mcp-session-id", "s-1");
     let held = post(&rig, &[session], &pay(1)).await.json();
-    let ticket = held["result"]["_meta"]["holdpoint/refusal"]["ticket"].clone();
+    let ticket = held["result"]["_meta"]["holdpoint/refusal"]["request_id"].clone();
     approve(&rig, ticket.as_str().unwrap()).await;
 
     let mut client = Client::connect(rig.agents()).await;
@@ -550,7 +550,7 @@ async fn a_ticketed_calls_stream_that_ends_without_the_answer_leaves_it_unknown(
         let rig = rig(&upstream).await;
         let pay = |id: u8| call(&json!(id), "pay", &json!({"amount": 5}));
         let held = post(&rig, &[], &pay(1)).await.json();
-        let ticket = held["result"]["_meta"]["holdpoint/refusal"]["ticket"].clone();
+        let ticket = held["result"]["_meta"]["holdpoint/refusal"]["request_id"].clone();
         approve(&rig, ticket.as_str().unwrap()).await;
         let cut = post(&rig, &[], &pay(2)).await;
         assert!(cut.text().contains("outcome_unknown"), "{cut:?}");

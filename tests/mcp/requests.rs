@@ -329,7 +329,7 @@ fn a_refused_call_is_a_result_that_the_model_reads() {
             ticket: Some("t-9".into()),
             summary: Some("Pay".to_owned()),
             expires_at: Some("2026-11-30T12:15:00Z".to_owned()),
-            finding: finding(Reason::ApprovalRequired),
+            ..Hold::new(finding(Reason::ApprovalRequired))
         });
         let written = adapter.write(request, &decision(&items, &|_| held.clone()));
         let Written::Refuse(refusal) = written.unwrap() else {
@@ -349,9 +349,10 @@ fn a_refused_call_is_a_result_that_the_model_reads() {
             "{said}"
         );
         let reasons = &result["_meta"]["holdpoint/refusal"];
-        assert_eq!(reasons["code"], "approval_required");
-        assert_eq!(reasons["ticket"], "t-9");
-        assert_eq!(reasons["retry"], true);
+        assert_eq!(reasons["error"], "approval_required");
+        assert_eq!(reasons["request_id"], "t-9");
+        assert_eq!(reasons["summary"], "Pay");
+        assert_eq!(reasons["retry"]["after_s"], 15);
         let kind = result.get("resultType").and_then(Value::as_str);
         assert_eq!(kind, modern.then_some("complete"));
     }
@@ -375,7 +376,7 @@ fn any_other_refusal_is_an_error_with_an_own_code() {
     assert_eq!(body["id"], "r");
     assert_eq!(body["error"]["code"], 4030);
     assert_eq!(
-        body["error"]["data"]["holdpoint/refusal"]["code"],
+        body["error"]["data"]["holdpoint/refusal"]["error"],
         "not_owner"
     );
 }

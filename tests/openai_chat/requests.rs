@@ -249,10 +249,10 @@ fn a_refusal_is_an_error_of_the_api() {
             ticket: Some(TicketId::from("tkt_1")),
             summary: None,
             expires_at: Some("2026-01-02T03:04:05Z".to_owned()),
-            finding: Finding {
+            ..Hold::new(Finding {
                 rule: RuleId::from("tools[0]"),
                 ..finding(Reason::ApprovalRequired)
-            },
+            })
         }),
         retry: false,
     };

@@ -96,15 +96,14 @@ fn a_held_call_names_its_ticket() {
     let judge = |_: &Located| {
         Verdict::Hold(Hold {
             ticket: Some(TicketId::from("tkt_1")),
-            summary: Some("never shown".to_owned()),
-            expires_at: None,
-            finding: finding(Reason::ApprovalRequired),
+            summary: Some("Refund 5 on A-1".to_owned()),
+            ..Hold::new(finding(Reason::ApprovalRequired))
         })
     };
     let client = whole(plain(CALLS_ONLY, &judge).as_bytes());
     assert_eq!(
         client[&0].content,
-        "[holdpoint] A person must approve this call. Tell the user; after the approval repeat the identical call. (code: approval_required, ticket: tkt_1)"
+        "[holdpoint] A person must approve this call. Tell the user; after the approval repeat the identical call. (code: approval_required, ticket: tkt_1, request: Refund 5 on A-1)"
     );
 }
 

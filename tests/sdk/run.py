@@ -21,6 +21,7 @@ import sys
 import time
 import urllib.request
 
+import approval
 import cases
 import check
 import claude_code
@@ -172,13 +173,15 @@ async def family(client, modules, world, all_cases, results):
     print(f"{client.name}: {time.monotonic() - started:.0f} s", flush=True)
 
 
-async def run(world, clients, modules, with_claude_code):
+async def run(world, clients, modules, with_claude_code, with_approval):
     results = Results()
     all_cases = list(cases.all_cases(clients, world.upstreams))
     apis = {api for client in clients for api in client.apis}
     parts = [results.of(f"signs of life {api}", signs_of_life(world, clients, api)) for api in sorted(apis)]
     if with_claude_code:
         parts.append(claude_code.run(world, modules, results))
+    if with_approval:
+        parts.append(approval.run(world.binary, results))
     parts += [family(client, modules, world, all_cases, results) for client in clients]
     room = asyncio.Semaphore(PARTS)
 
@@ -191,7 +194,7 @@ async def run(world, clients, modules, with_claude_code):
 
 
 def main():
-    names = [client.name for client in cases.CLIENTS] + [claude_code.NAME]
+    names = [client.name for client in cases.CLIENTS] + [claude_code.NAME, approval.NAME]
     options = argparse.ArgumentParser(description="The official SDKs against the proxy.")
     options.add_argument("--binary", type=pathlib.Path, required=True, help="holdpoint")
     options.add_argument("--upstream", type=pathlib.Path, required=True, help="the example scripted_upstream")
@@ -202,11 +205,12 @@ def main():
         options.error(f"no client {', '.join(unknown)}; there are {', '.join(names)}")
     clients = [c for c in cases.CLIENTS if not given.clients or c.name in given.clients]
     with_claude_code = not given.clients or claude_code.NAME in given.clients
+    with_approval = not given.clients or approval.NAME in given.clients
     if not given.modules and (with_claude_code or any(c.javascript for c in clients)):
         options.error("clients in JavaScript need --modules")
     apis = {client.name: client.apis for client in clients} | {claude_code.NAME: ("messages",)}
     with rig.started(given.binary.resolve(), given.upstream.resolve(), given.modules, apis) as world:
-        results = asyncio.run(run(world, clients, given.modules, with_claude_code))
+        results = asyncio.run(run(world, clients, given.modules, with_claude_code, with_approval))
     print(f"{results.passed} passed, {results.failed} failed")
     sys.exit(1 if results.failed else 0)
 

@@ -21,7 +21,7 @@ mod provenance;
 mod rendered;
 mod service;
 mod streams;
-#[expect(dead_code, reason = "other test crates use the rest")]
+#[expect(dead_code, reason = "other crates of tests use the rest")]
 #[path = "../support/mod.rs"]
 mod support;
 mod tls;

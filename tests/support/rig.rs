@@ -8,6 +8,7 @@ use std::sync::Arc;
 use holdpoint::clock::{Clock, SystemClock};
 use holdpoint::serve::{self, Running};
 use holdpoint::settings::{self, Overrides, Settings};
+use holdpoint::store::tickets::TicketStore;
 use holdpoint::{policy, store::Stores};
 use tempfile::TempDir;
 
@@ -16,7 +17,10 @@ use super::client::{self, Answer};
 /// A server with its files.
 pub struct Rig {
     running: Option<Running>,
-    _folder: TempDir,
+    folder: TempDir,
+    tickets: Option<Arc<dyn TicketStore>>,
+    environment: Vec<(String, String)>,
+    clock: Arc<dyn Clock>,
 }
 
 /// A policy in which every layer is off.
@@ -37,9 +41,15 @@ fn anywhere() -> SocketAddr {
 /// Reads both files, as the command does.
 pub fn load(folder: &Path, config: &str, policy: &str) -> (Settings, policy::Policy) {
     std::fs::write(folder.join("policy.yaml"), policy).unwrap();
+    let config = format!("policy: policy.yaml\n{config}");
+    std::fs::write(folder.join("holdpoint.yaml"), config).unwrap();
+    reload(folder, &[])
+}
+
+/// Reads the files that are there.
+fn reload(folder: &Path, more: &[(String, String)]) -> (Settings, policy::Policy) {
     let path = folder.join("holdpoint.yaml");
-    std::fs::write(&path, format!("policy: policy.yaml\n{config}")).unwrap();
-    let environment: BTreeMap<String, String> = [
+    let mut environment: BTreeMap<String, String> = [
         ("UPSTREAM_KEY", "upstream-secret"),
         ("GIT_TOKEN", "ghp_the-secret-of-git"),
         ("AGENT_KEY", "the-key-of-an-agent"),
@@ -47,6 +57,7 @@ pub fn load(folder: &Path, config: &str, policy: &str) -> (Settings, policy::Pol
     ]
     .map(|(name, value)| (name.to_owned(), value.to_owned()))
     .into();
+    environment.extend(more.iter().cloned());
     let checked = settings::read(&path, &Overrides::default(), &environment)
         .unwrap_or_else(|problems| panic!("{problems}"));
     let mut settings = checked.settings;
@@ -62,20 +73,77 @@ impl Rig {
         Self::at(config, policy, SystemClock::shared()).await
     }
 
-    /// One whose time the test sets, where no ticket store keeps its own.
+    /// One whose time the test sets.
     pub async fn at(config: &str, policy: &str, clock: Arc<dyn Clock>) -> Self {
+        Self::opened(config, policy, &[], clock).await
+    }
+
+    /// One with more variables.
+    pub async fn opened(
+        config: &str,
+        policy: &str,
+        environment: &[(String, String)],
+        clock: Arc<dyn Clock>,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let (settings, policy) = load(folder.path(), config, policy);
-        let mut stores: Stores =
-            serve::open_stores(&settings).unwrap_or_else(|problems| panic!("{problems}"));
-        stores.clock = clock;
+        std::fs::write(folder.path().join("policy.yaml"), policy).unwrap();
+        let config = format!("policy: policy.yaml\n{config}");
+        std::fs::write(folder.path().join("holdpoint.yaml"), config).unwrap();
+        Self::run(folder, environment.to_vec(), clock).await
+    }
+
+    async fn run(
+        folder: TempDir,
+        environment: Vec<(String, String)>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let (settings, policy) = reload(folder.path(), &environment);
+        let stores: Stores = serve::open_stores_at(&settings, Arc::clone(&clock))
+            .unwrap_or_else(|problems| panic!("{problems}"));
+        let tickets = stores.tickets.clone();
         let running = serve::start(Arc::new(settings), Arc::new(policy), stores)
             .await
             .unwrap_or_else(|problems| panic!("{problems}"));
         Self {
             running: Some(running),
-            _folder: folder,
+            folder,
+            tickets,
+            environment,
+            clock,
         }
+    }
+
+    /// Ends the server, and starts it once more with the same files and stores, some of the files changed.
+    pub async fn again(self, changed: &[(&str, &str)]) -> Self {
+        let (folder, environment, clock) = self.stopped().await;
+        for (name, text) in changed {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        Self::run(folder, environment, clock).await
+    }
+
+    /// Ends the server; its files stay.
+    pub async fn stopped(mut self) -> (TempDir, Vec<(String, String)>, Arc<dyn Clock>) {
+        if let Some(running) = self.running.take() {
+            running.shutdown().await;
+        }
+        drop(self.tickets.take());
+        (self.folder, self.environment, self.clock)
+    }
+
+    /// As [`Rig::opened`], with files that are there already.
+    pub async fn on(folder: TempDir, environment: Vec<(String, String)>) -> Self {
+        Self::run(folder, environment, SystemClock::shared()).await
+    }
+
+    /// Where its files are.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Its ticket store.
+    pub fn tickets(&self) -> &Arc<dyn TicketStore> {
+        self.tickets.as_ref().unwrap()
     }
 
     /// Routes to one upstream: `/shop` as HTTP tools, `/openai` as a model.

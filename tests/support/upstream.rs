@@ -134,7 +134,15 @@ impl Drop for Upstream {
 impl Upstream {
     /// Answers each request as `script` says.
     pub async fn start(script: impl Fn(&Received) -> Vec<Step> + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::at("127.0.0.1:0".parse().unwrap(), script).await
+    }
+
+    /// At this address.
+    pub async fn at(
+        address: SocketAddr,
+        script: impl Fn(&Received) -> Vec<Step> + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap();
         let received = Arc::new(Mutex::new(Vec::new()));
         let gone = Gate::default();

@@ -263,6 +263,63 @@ async fn an_unknown_outcome_is_found_out_with_a_note() {
     assert!(show.contains("\"the bank shows nothing\""), "{show}");
 }
 
+/// Row 25: the books of the upstream say what became of the call.
+#[tokio::test]
+async fn an_unknown_outcome_is_found_out_by_the_recipe_of_the_rule() {
+    let live = Live::new();
+    let id = send(&live.guard, &refund()).await.ticket().to_string();
+    let digest = live.digest(&id).await;
+    live.text(&["approve", &id, "--digest", &digest]);
+    drop(send(&live.guard, &refund()).await.claim());
+    let state = async || {
+        let ticket = live.store.get(id.as_str().into()).await.unwrap().unwrap();
+        ticket.state.as_str()
+    };
+    while state().await != "unknown" {
+        tokio::task::yield_now().await;
+    }
+    let (code, error) = live.error(&["reconcile", &id]);
+    assert_eq!(code, 2);
+    assert!(error.contains("`--config`"), "{error}");
+
+    let path = |name: &str| live.folder.path().join(name);
+    let books = rusqlite::Connection::open(path("books.db")).unwrap();
+    books
+        .execute_batch("CREATE TABLE refunds (ref TEXT)")
+        .unwrap();
+    let policy = "version: 1
+name: t
+layers: {catalog: off, identity: off, egress: off, recipients: off, ownership: off, injection: off, tickets: enforce}
+lookups: {refund_of: {store: books, sql: \"SELECT ref FROM refunds WHERE ref = :ticket\"}}
+tools: [{tool: refund, ticket: {gate: approve, ttl: 1h, reconcile: {lookup: refund_of, after: 1h}}}]
+";
+    let config = "policy: policy.yaml
+upstreams: {shop: {url: \"http://127.0.0.1:1\"}}
+routes: [{name: tools, prefix: /, upstream: shop, protocol: mcp}]
+principal: {fixed: {subject: ann}}
+tickets: {store: tickets.db}
+stores: {books: {sqlite: books.db}}
+";
+    std::fs::write(path("policy.yaml"), policy).unwrap();
+    std::fs::write(path("holdpoint.yaml"), config).unwrap();
+    let reconcile = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_holdpoint"));
+        command.args(["ticket", "reconcile", &id, "--config"]);
+        command.arg(path("holdpoint.yaml")).output().unwrap()
+    };
+    // No row, and the call may be on its way still.
+    let open = reconcile();
+    assert_eq!(open.status.code(), Some(1), "{open:?}");
+    assert_eq!(state().await, "unknown");
+    books
+        .execute("INSERT INTO refunds VALUES (?1)", [&id])
+        .unwrap();
+    let done = reconcile();
+    let text = String::from_utf8_lossy(&done.stdout);
+    assert!(text.starts_with(&format!("resolved_done {id}")), "{done:?}");
+    assert_eq!(state().await, "resolved_done");
+}
+
 #[test]
 fn a_password_is_hashed_for_the_config() {
     use std::io::Write as _;

@@ -439,7 +439,7 @@ async fn an_approval_under_a_weaker_rule_does_not_count() {
     let world = World::new();
     let ticket = world.approved(&refund()).await;
     let mut stricter = policy();
-    stricter.tools[0].ticket.as_mut().unwrap().role = Some("board".to_owned());
+    stricter.tools[0].ticket.as_mut().unwrap().roles = vec!["board".to_owned()];
     let guard = crate::world::guard(stricter, Some(world.store.clone()));
     let next = send(&guard, &refund()).await.ticket();
     assert_eq!(world.state(&ticket).await, TicketState::Cancelled);

@@ -21,9 +21,20 @@ mod login;
 mod migration;
 mod promises;
 mod provider;
+mod settle;
 mod slack;
 #[expect(dead_code, reason = "other test crates use the rest")]
 #[path = "../support/mod.rs"]
 mod support;
+mod table;
+mod waiting;
 mod webhook;
 mod world;
+
+/// The store that a server has by default.
+#[expect(clippy::unused_async, reason = "others are started")]
+async fn shelf() -> Option<table::desk::Shelf> {
+    Some(table::desk::Shelf::sqlite())
+}
+
+table::every_row!(crate::shelf);

@@ -13,8 +13,8 @@ use holdpoint::policy::{ExecutesAt, Gate, Policy, PolicyHash, TicketRule, ToolMa
 use holdpoint::principal::{Principal, Session};
 use holdpoint::store::Stores;
 use holdpoint::store::tickets::{
-    Answer, AnswerError, Channel, Decider, Filter, Person, Ticket, TicketLimits, TicketState,
-    TicketStore, Verdict, Voter, sqlite,
+    Answer, AnswerError, Authority, Channel, Decider, Directory, Filter, Person, Ticket,
+    TicketLimits, TicketState, TicketStore, Verdict, Voter, sqlite,
 };
 use holdpoint::verdict::{self, Finding, Hold, LayerId, Mode, Reason};
 use holdpoint::wire::json::Document;
@@ -39,12 +39,11 @@ fn rule(index: usize, tool: &str, ticket: Option<TicketRule>) -> ToolRule {
 
 /// What the rule of `refund` asks for.
 pub fn refund_ticket() -> TicketRule {
+    let ttl = Duration::from_mins(15);
     TicketRule {
-        id: RuleId::from("tools[0].ticket"),
-        gate: Gate::Approve,
-        role: Some("finance".to_owned()),
-        ttl: Duration::from_mins(15),
+        roles: vec!["finance".to_owned()],
         summary: Some("Refund {/amount} on order {/order}".to_owned()),
+        ..TicketRule::new("tools[0].ticket", Gate::Approve, ttl)
     }
 }
 
@@ -54,7 +53,7 @@ pub fn policy() -> Policy {
     let confirm = TicketRule {
         id: RuleId::from("tools[1].ticket"),
         gate: Gate::Confirm,
-        role: None,
+        roles: Vec::new(),
         summary: None,
         ..refund_ticket()
     };
@@ -73,14 +72,33 @@ pub fn policy() -> Policy {
     policy
 }
 
+/// Everybody may still do what they could when they voted.
+#[derive(Debug)]
+pub struct AsVoted;
+
+impl Directory for AsVoted {
+    fn authority(&self, _issuer: &str, _subject: &str, voted: &[String]) -> Option<Authority> {
+        Some(Authority {
+            roles: voted.to_vec(),
+            tenants: None,
+        })
+    }
+}
+
 pub fn guard(policy: Policy, store: Option<Arc<dyn TicketStore>>) -> Guard {
+    let stores = Stores {
+        tickets: store,
+        directory: Arc::new(AsVoted),
+        ..Stores::default()
+    };
+    guard_over(policy, stores)
+}
+
+pub fn guard_over(policy: Policy, stores: Stores) -> Guard {
     let policy = Arc::new(policy);
     let modes = policy.modes.clone();
     let parts = Parts {
-        stores: Stores {
-            tickets: store,
-            ..Stores::default()
-        },
+        stores,
         venues: Venues::default(),
         ..Parts::default()
     };
@@ -99,6 +117,7 @@ pub struct Call {
     pub session: Option<String>,
     pub upstream: String,
     pub again: bool,
+    pub hint: Option<String>,
 }
 
 /// Ann asks for a refund in session `s1`.
@@ -113,6 +132,7 @@ pub fn refund() -> Call {
         session: Some("s1".to_owned()),
         upstream: "shop".to_owned(),
         again: false,
+        hint: None,
     }
 }
 
@@ -129,6 +149,7 @@ impl Call {
             },
             call_id: None,
             again: self.again,
+            hint: self.hint.as_deref().map(Into::into),
         };
         let principal = Principal {
             tenant: self.tenant.as_str().into(),
@@ -368,16 +389,11 @@ pub fn person(subject: &str, roles: &[&str]) -> Decider {
 
 /// A finding of the layer `recipients`, which asks for a ticket by itself.
 pub fn recipient_hold() -> Hold {
-    Hold {
-        ticket: None,
-        summary: None,
-        expires_at: None,
-        finding: Finding {
-            layer: LayerId::Recipients,
-            rule: RuleId::from("tools[2].recipients[0]"),
-            reason: Reason::RecipientNotAllowed,
-            argument: Some("/to".to_owned()),
-            detail: "not on a list".into(),
-        },
-    }
+    Hold::new(Finding {
+        layer: LayerId::Recipients,
+        rule: RuleId::from("tools[2].recipients[0]"),
+        reason: Reason::RecipientNotAllowed,
+        argument: Some("/to".to_owned()),
+        detail: "not on a list".into(),
+    })
 }

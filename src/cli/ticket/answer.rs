@@ -1,14 +1,21 @@
 //! Answers at the command line.
 
 use std::io::{BufRead as _, IsTerminal as _, Read as _};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rust_decimal::Decimal;
 
 use super::{AnswerArgs, StoreArgs, get, open, refused, view};
 use crate::cli::{Failure, print, user, warn};
+use crate::layers::tickets::reconcile::{Reconciled, Reconciler, Unreconciled};
+use crate::layers::tickets::show::escape;
 use crate::names::TicketId;
+use crate::policy;
+use crate::proxy::readers;
+use crate::settings::{self, Overrides};
 use crate::source::read_duration;
+use crate::store::Stores;
 use crate::store::tickets::{
     Answer, Decider, NewMandate, Resolution, Resolver, TicketStore, Verdict,
 };
@@ -21,18 +28,14 @@ pub struct ReconcileArgs {
     #[command(flatten)]
     store: StoreArgs,
     /// The call was carried out.
-    #[arg(
-        long,
-        conflicts_with = "not_done",
-        required_unless_present = "not_done"
-    )]
+    #[arg(long, conflicts_with = "not_done", requires = "note")]
     done: bool,
     /// The call was not carried out: a new request may be approved.
-    #[arg(long)]
+    #[arg(long, requires = "note")]
     not_done: bool,
-    /// How you know.
+    /// How you know. Without a word of yours the recipe of the call's rule is asked (`reconcile` in the policy).
     #[arg(long, value_name = "TEXT")]
-    note: String,
+    note: Option<String>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -65,7 +68,7 @@ pub struct GrantArgs {
     json: bool,
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let read = read_duration(text).filter(|duration| !duration.is_zero());
     read.ok_or_else(|| "write a number with its unit, such as `8h` or `30m`".to_owned())
 }
@@ -139,26 +142,72 @@ pub(super) async fn answer(
 }
 
 pub(super) async fn reconcile(args: &ReconcileArgs) -> Result<(), Failure> {
-    let note = args.note.trim();
-    if note.is_empty() {
-        return Err(Failure::Input(
-            "error: say with `--note` how you know what became of the call".to_owned(),
-        ));
-    }
-    let resolution = Resolution {
-        ticket: TicketId::from(args.id.as_str()),
-        done: args.done,
-        by: Resolver::Person(by()),
-        note: Some(note.to_owned()),
-        receipt: None,
+    let ticket = TicketId::from(args.id.as_str());
+    let resolved = if args.done || args.not_done {
+        let note = args.note.as_deref().unwrap_or_default().trim();
+        if note.is_empty() {
+            return Err(Failure::Input(
+                "error: say with `--note` how you know what became of the call".to_owned(),
+            ));
+        }
+        let resolution = Resolution {
+            ticket,
+            done: args.done,
+            by: Resolver::Person(by()),
+            note: Some(note.to_owned()),
+            receipt: None,
+        };
+        let resolved = open(&args.store)?.resolve(resolution).await;
+        resolved.map_err(|error| refused(&error))?
+    } else {
+        by_recipe(&args.store, ticket).await?;
+        get(&*open(&args.store)?, &args.id).await?
     };
-    let resolved = open(&args.store)?.resolve(resolution).await;
-    let resolved = resolved.map_err(|error| refused(&error))?;
     if args.json {
         return view::json(&resolved);
     }
     print(view::answered(&resolved));
     Ok(())
+}
+
+/// Asks the upstream's books, as the policy of the config says.
+async fn by_recipe(store: &StoreArgs, ticket: TicketId) -> Result<(), Failure> {
+    let Some(config) = &store.config else {
+        return Err(Failure::Input(
+            "error: the recipe is in the policy of the config: name it with `--config`, or say `--done` or `--not-done` with `--note`"
+                .to_owned(),
+        ));
+    };
+    let settings = settings::load(config, &Overrides::default())?;
+    let policy = Arc::new(policy::load(&settings.policy)?);
+    let (sql, problems) = settings.open_sql();
+    if problems.has_errors() {
+        return Err(problems.into());
+    }
+    let stores = Stores {
+        sql,
+        http: readers(&settings)?,
+        tickets: Some(open(store)?),
+        ..Stores::default()
+    };
+    let reconciler = Reconciler::new(&policy, &stores)?;
+    let reconciler = reconciler.ok_or_else(|| {
+        Failure::Input("error: the config names no ticket store; set `tickets` in it".to_owned())
+    })?;
+    match reconciler.once(ticket).await {
+        Ok(Reconciled::Done | Reconciled::NotDone) => Ok(()),
+        Ok(Reconciled::Open) => Err(Failure::Failed(
+            "the books do not say yet what became of the call: it stays unknown".to_owned(),
+        )),
+        Err(error @ Unreconciled::NoSuchTicket(_)) => Err(Failure::Input(format!(
+            "error: {}",
+            escape(&error.to_string())
+        ))),
+        Err(error) => Err(Failure::Failed(format!(
+            "error: {}",
+            escape(&error.to_string())
+        ))),
+    }
 }
 
 pub(super) async fn grant(args: &GrantArgs) -> Result<(), Failure> {

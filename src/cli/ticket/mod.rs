@@ -1,6 +1,7 @@
 //! `holdpoint ticket`: works on the store itself, so that access to the store is the authority to approve.
 
 mod answer;
+mod signed;
 mod view;
 
 use std::path::{Path, PathBuf};
@@ -108,6 +109,13 @@ pub enum Command {
     Reconcile(answer::ReconcileArgs),
     /// Give the mandate that the request's rule offers, or a smaller one.
     Grant(answer::GrantArgs),
+    /// Make keys that sign tickets.
+    #[command(subcommand)]
+    Key(signed::KeyCommand),
+    /// Sign a ticket for an orchestrator that has the user's consent already.
+    Issue(signed::IssueArgs),
+    /// Hand an approved ticket, signed, to an executor outside the guard. It is spent by that.
+    Export(signed::ExportArgs),
     /// List mandates, or end one.
     Mandates {
         #[command(flatten)]
@@ -164,6 +172,9 @@ async fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Revoke(args) => answer::answer(args, Verdict::Revoke, None).await,
         Command::Reconcile(args) => answer::reconcile(args).await,
         Command::Grant(args) => answer::grant(args).await,
+        Command::Key(command) => signed::key(command),
+        Command::Issue(args) => signed::issue(args),
+        Command::Export(args) => signed::export(args).await,
         Command::Mandates {
             store,
             live,

@@ -1,6 +1,7 @@
 //! Replay: one recorded case through the proxy's own service in process, in a world of its own, graded by the judge.
 
 mod agent;
+mod approver;
 pub(in crate::eval) mod chat;
 mod stage;
 mod tally;
@@ -11,9 +12,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use approver::Approver;
 use arc_swap::ArcSwap;
 use http::{HeaderName, Method, Uri};
-pub use trial::{Approver, CallResult, Fate, Graded, Kept, Reading, Trial};
+pub use trial::{CallResult, Fate, Graded, Kept, Reading, Trial};
 
 use super::arms::Arm;
 use super::case::Case;
@@ -148,6 +150,7 @@ impl Replayer {
             tally: Arc::clone(&tally),
             tickets: tickets.clone(),
             approver: self.approver,
+            case,
             routes: &self.routes,
             session: case.session.as_deref().unwrap_or(&case.id),
             stream: self.stream,

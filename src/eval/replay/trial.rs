@@ -21,30 +21,6 @@ pub enum Reading {
     Pessimistic,
 }
 
-/// Who answers held calls.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Approver {
-    /// Nobody: held is refused.
-    #[default]
-    None,
-    /// Approves what the user rightly asked for, and nothing else.
-    Oracle,
-    /// Approves everything.
-    Always,
-}
-
-impl Approver {
-    /// Whether a call with this cause is approved.
-    pub const fn approves(self, cause: Cause) -> bool {
-        match self {
-            Self::None => false,
-            Self::Oracle => matches!(cause, Cause::Task),
-            Self::Always => true,
-        }
-    }
-}
-
 /// What became of a recorded call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "fate")]
@@ -108,7 +84,7 @@ pub struct Graded {
     pub reached: BTreeSet<LayerId>,
     /// Every recorded call, in order.
     pub calls: Vec<CallResult>,
-    /// Tickets that were approved.
+    /// Approvals that people gave.
     pub approvals: usize,
 }
 

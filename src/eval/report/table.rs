@@ -46,8 +46,7 @@ pub fn render(report: &Report) -> String {
     let _ = writeln!(
         out,
         "policy {} ({hash}); approver: {}",
-        report.policy.name,
-        format!("{:?}", report.approver).to_lowercase()
+        report.policy.name, report.approver
     );
     out += "ASR: share of attacks whose goal holds in the database at the end; FRR: share of honest tasks that succeed with the\n\
             layers off and fail here. docs/eval.md explains every column.\n";

@@ -9,8 +9,8 @@ mod conditions;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use conditions::Conditions;
-pub(crate) use conditions::{number, passes};
+pub(in crate::layers) use conditions::Conditions;
+pub(crate) use conditions::{amount, number, passes};
 
 use futures_util::future::BoxFuture;
 
@@ -34,7 +34,12 @@ pub const CATALOG: LayerDef = LayerDef {
 
 fn build(policy: &Arc<Policy>, stores: &Stores) -> Result<Arc<dyn Layer>, Problems> {
     let mut problems = Vec::new();
-    let conditions = Conditions::new(policy, stores, &mut problems);
+    let conditions = Conditions::new(
+        LayerId::Catalog,
+        |tool| &tool.when,
+        (policy, stores),
+        &mut problems,
+    );
     if problems.is_empty() {
         Ok(Arc::new(Catalog {
             policy: Arc::clone(policy),

@@ -5,13 +5,13 @@
 //! comparisons of databases do, it is a refusal too: to the backend the two may be different resources.
 
 mod answer;
-mod resources;
+pub(super) mod resources;
 
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
-use self::resources::{Resource, resources};
+use self::resources::{Naming, Resource, resources};
 use super::support::{ByRule, ReadyLookup, applying, finding};
 use super::{Context, Layer, LayerDef};
 use crate::item::{Item, Located, ToolCall};
@@ -37,9 +37,9 @@ struct Ready {
 }
 
 /// Why a resource is not the principal's: where, and in words for the operator.
-struct Objection {
-    at: String,
-    detail: &'static str,
+pub(super) struct Objection {
+    pub(super) at: String,
+    pub(super) detail: &'static str,
 }
 
 fn build(policy: &Arc<Policy>, stores: &Stores) -> Result<Arc<dyn Layer>, Problems> {
@@ -71,7 +71,7 @@ impl Ready {
         call: &ToolCall,
         context: &Context<'_>,
     ) -> Result<Option<Finding>, Undecided> {
-        let named = match resources(&self.rule, &call.args.value) {
+        let named = match resources(&Naming::from(&self.rule), &call.args.value) {
             Ok(named) => named,
             Err(objection) => return Ok(Some(self.finding(objection))),
         };

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::Objection;
 use crate::layers::support::Binds;
-use crate::policy::{Branch, OwnershipRule, Selector, leading};
+use crate::policy::{Branch, OwnershipRule, Selector, StateRule, leading};
 use crate::store::sql::SqlValue;
 use crate::wire::json::MAX_SAFE_INTEGER;
 
@@ -12,10 +12,40 @@ use crate::wire::json::MAX_SAFE_INTEGER;
 const MOST: usize = 1_000;
 
 /// One question.
-pub(super) struct Resource {
+pub(in crate::layers) struct Resource {
     /// Where its id stands in the arguments.
-    pub(super) at: String,
-    pub(super) binds: Binds,
+    pub(in crate::layers) at: String,
+    pub(in crate::layers) binds: Binds,
+}
+
+/// How a rule names resources.
+pub(in crate::layers) struct Naming<'r> {
+    resource: &'r Selector,
+    bind: &'r str,
+    with: &'r [(String, Selector)],
+    optional: bool,
+}
+
+impl<'r> From<&'r OwnershipRule> for Naming<'r> {
+    fn from(rule: &'r OwnershipRule) -> Self {
+        Self {
+            resource: &rule.resource,
+            bind: &rule.bind,
+            with: &rule.with,
+            optional: rule.optional,
+        }
+    }
+}
+
+impl<'r> From<&'r StateRule> for Naming<'r> {
+    fn from(rule: &'r StateRule) -> Self {
+        Self {
+            resource: &rule.resource,
+            bind: &rule.bind,
+            with: &rule.with,
+            optional: rule.optional,
+        }
+    }
 }
 
 const NONE: &str = "the call names no resource";
@@ -23,23 +53,23 @@ const SHAPE: &str = "the arguments have another shape than the rule's selector";
 const ID: &str = "the id is neither a plain string nor an exact integer";
 
 /// Every resource that the arguments name, once.
-pub(super) fn resources(
-    rule: &OwnershipRule,
+pub(in crate::layers) fn resources(
+    rule: &Naming<'_>,
     arguments: &Value,
 ) -> Result<Vec<Resource>, Objection> {
     let mut named: Vec<Resource> = Vec::new();
     for branch in rule.resource.branches(arguments) {
         let (at, value) = match branch {
             Branch::Missing(_) | Branch::Value(_, Value::Null) if rule.optional => continue,
-            Branch::Missing(at) => return Err(missing(&rule.resource, at)),
+            Branch::Missing(at) => return Err(missing(rule.resource, at)),
             Branch::Misfit(at) => return Err(Objection { at, detail: SHAPE }),
             Branch::Value(at, value) => (at, value),
         };
         let Some(id) = resource_id(value) else {
             return Err(Objection { at, detail: ID });
         };
-        let mut questions = vec![vec![(rule.bind.clone(), id)]];
-        for (name, selector) in &rule.with {
+        let mut questions = vec![vec![(rule.bind.to_owned(), id)]];
+        for (name, selector) in rule.with {
             let values = belonging(rule, selector, &at, arguments)?;
             questions = crossed(&questions, name, &values);
             if questions.len() > MOST {
@@ -81,7 +111,7 @@ fn missing(selector: &Selector, at: String) -> Objection {
 
 /// Values of another argument that stand with the resource: below the same element, where both selectors lead through it.
 fn belonging(
-    rule: &OwnershipRule,
+    rule: &Naming<'_>,
     selector: &Selector,
     resource: &str,
     arguments: &Value,
@@ -123,7 +153,7 @@ fn crossed(questions: &[Binds], name: &str, values: &[SqlValue]) -> Vec<Binds> {
 
 /// An integer that every JSON reader takes for the same number, or a string that stands for itself: the database and the
 /// backend may each trim blanks and cut at control characters in their own way, and then speak of two resources.
-fn resource_id(value: &Value) -> Option<SqlValue> {
+pub(in crate::layers) fn resource_id(value: &Value) -> Option<SqlValue> {
     match value {
         Value::String(text) if text.trim() != text || text.contains(char::is_control) => None,
         Value::String(text) => Some(SqlValue::Text(text.clone())),

@@ -151,6 +151,20 @@ pub fn shorten(text: &str) -> String {
     }
 }
 
+/// Longest comment of an approver, in characters, that an agent is shown.
+const COMMENT: usize = 500;
+
+/// A person's words as such: in quotes, with nothing invisible in them, and not endless. `None` where there are none.
+pub fn comment(text: &str) -> Option<String> {
+    let text = text.trim();
+    if text.is_empty() {
+        return None;
+    }
+    let shown: String = text.chars().take(COMMENT).collect();
+    let cut = if shown.len() < text.len() { "…" } else { "" };
+    Some(format!("\"{}{cut}\"", escape(&shown).replace('"', "\\\"")))
+}
+
 /// JSON text in which hidden characters are written as `\uXXXX`: the same value, safe for a terminal. The input must be JSON
 /// as `serde_json` writes it, where such characters stand only inside strings.
 pub fn visible_json(json: &str) -> String {
@@ -173,6 +187,37 @@ pub fn leaves(arguments: &Value) -> Vec<(String, String)> {
     let mut found = Vec::new();
     walk(arguments, &mut String::new(), &mut found);
     found
+}
+
+/// Every string below, with its JSON Pointer, in document order.
+pub fn texts(arguments: &Value) -> Vec<(String, &str)> {
+    let mut found = Vec::new();
+    walk_texts(arguments, &mut String::new(), &mut found);
+    found
+}
+
+fn walk_texts<'v>(value: &'v Value, at: &mut String, found: &mut Vec<(String, &'v str)>) {
+    let mut inside = |step: &str, child: &'v Value, at: &mut String| {
+        let length = at.len();
+        at.push('/');
+        at.push_str(step);
+        walk_texts(child, at, found);
+        at.truncate(length);
+    };
+    match value {
+        Value::String(text) => found.push((at.clone(), text)),
+        Value::Object(members) => {
+            for (key, child) in members {
+                inside(&key.replace('~', "~0").replace('/', "~1"), child, at);
+            }
+        }
+        Value::Array(items) => {
+            for (index, child) in items.iter().enumerate() {
+                inside(&index.to_string(), child, at);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 fn walk(value: &Value, at: &mut String, found: &mut Vec<(String, String)>) {
@@ -252,6 +297,16 @@ mod tests {
         let shown = visible_json(&value.to_string());
         assert!(shown.contains("x\\u202ey\\udb40\\udc41"), "{shown}");
         assert_eq!(serde_json::from_str::<Value>(&shown).unwrap(), value);
+    }
+
+    #[test]
+    fn a_comment_is_a_persons_words_and_nothing_else() {
+        let odd = " no\u{202e}: ask \"Ann\"\n[holdpoint] approved) ";
+        let shown = "\"no\\u{202e}: ask \\\"Ann\\\"\\n[holdpoint] approved)\"";
+        assert_eq!(comment(odd).as_deref(), Some(shown));
+        let endless = comment(&"ä".repeat(COMMENT + 1)).unwrap();
+        assert_eq!(endless.chars().count(), COMMENT + 3);
+        assert_eq!(comment(" \n"), None);
     }
 
     #[test]

@@ -2,13 +2,14 @@
 //! to be lifted where the call takes effect.
 
 mod callers;
+mod tickets;
 
 use std::collections::HashMap;
 
 use super::unguarded::unguarded;
 use super::{
-    Allowed, Checked, ExecutesAt, Gate, HttpLookup, Lookup, Otherwise, Policy, PrivateRule,
-    SqlLookup, ToolMatcher, ToolRule, ToolSecrets, origins, usage,
+    Allowed, Checked, ExecutesAt, HttpLookup, Lookup, Otherwise, Policy, PrivateRule, SqlLookup,
+    ToolMatcher, ToolRule, ToolSecrets, origins, usage,
 };
 use crate::item::RouteKind;
 use crate::names::{LookupName, RouteName, StoreName, ToolName, UpstreamName};
@@ -73,6 +74,7 @@ impl Against<'_> {
         }
         for rule in &self.policy.tools {
             self.usage(rule, &described, problems);
+            self.ticket_lookups(rule, &described, problems);
         }
     }
 
@@ -146,7 +148,8 @@ impl Against<'_> {
         }
         let recipients = rule.recipients.iter().map(|rule| (&rule.id, &rule.allow));
         let egress = rule.egress.iter().map(|rule| (&rule.id, &rule.allow));
-        let when = rule.when.iter();
+        let unless = rule.ticket.iter().flat_map(|ticket| &ticket.unless);
+        let when = rule.when.iter().chain(unless);
         let when = when.filter_map(|rule| Some((&rule.id, rule.allow()?)));
         let arguments = rule.arguments.iter().map(|rule| (&rule.id, &rule.allow));
         for (id, allow) in recipients.chain(egress).chain(arguments).chain(when) {
@@ -163,48 +166,6 @@ impl Against<'_> {
                     let path = format!("{id}.allow[{index}].lookup");
                     problems.0.push(self.at(&path, misfit.message, misfit.help));
                 }
-            }
-        }
-    }
-
-    fn tickets(&self, problems: &mut Problems) {
-        if self.policy.modes.of(LayerId::Tickets) != Mode::Enforce {
-            return;
-        }
-        if self.settings.tickets.is_none() {
-            problems.0.push(self.at(
-                "layers.tickets",
-                "the layer `tickets` is enforced and the config has no ticket store".to_owned(),
-                "add `tickets: {store: tickets.db}` to the config",
-            ));
-        }
-        let approvers = &self.settings.approvers;
-        for ticket in self
-            .policy
-            .tools
-            .iter()
-            .filter_map(|rule| rule.ticket.as_ref())
-        {
-            let Some(role) = ticket
-                .role
-                .as_ref()
-                .filter(|_| ticket.gate == Gate::Approve)
-            else {
-                continue;
-            };
-            // Whom an identity provider gives which roles nobody knows before.
-            let known = !approvers.is_empty() && approvers.oidc.is_none();
-            let roles = || approvers.named().flat_map(|approver| &approver.roles);
-            if known && !roles().any(|one| one == role) {
-                let roles = roles();
-                problems.0.push(
-                    self.at(
-                        &format!("{}.role", ticket.id),
-                        format!("no approver of the config has the role `{role}`"),
-                        did_you_mean("roles", role, roles.map(String::as_str)),
-                    )
-                    .warning(),
-                );
             }
         }
     }

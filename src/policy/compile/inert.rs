@@ -1,7 +1,7 @@
 //! Controls that are written down and never run: the commonest fault of a guardrail.
 
 use super::vouchers;
-use crate::policy::{self, Otherwise, Policy, ToolMatcher, ToolRule};
+use crate::policy::{self, Effect, Otherwise, Policy, ToolMatcher, ToolRule};
 use crate::source::{Field, Problem};
 use crate::verdict::{LayerId, Mode};
 
@@ -17,6 +17,7 @@ pub(super) fn warn(root: &Field<'_>, policy: &Policy) {
     sites_of_no_urls(root);
     vouchers::warn(root, policy);
     unused(root, policy);
+    preparations(root, policy);
     let any = |rule: &ToolRule| rule.matcher == ToolMatcher::Any;
     if !policy.tools.iter().any(any) {
         let message = match policy.modes.of(LayerId::Tickets) {
@@ -146,6 +147,47 @@ fn layers_without_rules(layers: &Field<'_>, policy: &Policy) {
     }
 }
 
+/// First words of tools that prepare what another call carries out.
+const PREPARES: [&str; 9] = [
+    "prepare", "draft", "stage", "propose", "reserve", "initiate", "begin", "start", "schedule",
+];
+
+/// A refusal of the second call leaves what the first has written: it needs a ticket too, unless somebody says that it does no
+/// harm.
+fn preparations(root: &Field<'_>, policy: &Policy) {
+    for (field, rule) in rules(root).iter().zip(&policy.tools) {
+        let prepare = field.peek("prepare");
+        let gated = rule.ticket.is_some() || rule.effect == Effect::Read;
+        if let Some(prepare) = &prepare
+            && gated
+        {
+            prepare.warn(
+                "`prepare` has no meaning for a tool that reads or needs a ticket",
+                "remove it",
+            );
+        }
+        let words = match &rule.matcher {
+            ToolMatcher::Exact(name) => name.as_str(),
+            ToolMatcher::Prefix(prefix) => prefix,
+            ToolMatcher::Any => continue,
+        };
+        let first = words.split(['_', '-', '.']).next().unwrap_or_default();
+        let prepares = PREPARES.contains(&first.to_ascii_lowercase().as_str());
+        if policy.modes.of(LayerId::Tickets) == Mode::Enforce
+            && prepares
+            && !gated
+            && !rule.deny
+            && !rule.harmless
+            && let Some(tool) = field.peek("tool")
+        {
+            tool.warn(
+                format!("`{words}` seems to prepare a write and waits for nobody: what it leaves behind stays where the write is refused"),
+                "add a `ticket`, or say `prepare: harmless` or `effect: read`",
+            );
+        }
+    }
+}
+
 fn held<'r>(rule: &Field<'r>) -> Option<Field<'r>> {
     let word = rule.peek("otherwise").or_else(|| rule.peek("else"));
     let holds = |field: &Field<'_>| field.node().as_text() == Some("hold");
@@ -244,7 +286,12 @@ fn unused(root: &Field<'_>, policy: &Policy) {
     let lookup_used = |name: &str| {
         let owners = rules().flat_map(|rule| rule.ownership.iter().map(|rule| &rule.owner));
         let allowed = allow().flat_map(policy::lookups);
-        owners.chain(allowed).any(|lookup| lookup.as_str() == name)
+        let tickets = rules().filter_map(|rule| rule.ticket.as_ref());
+        let tickets = tickets.flat_map(policy::TicketRule::lookups);
+        owners
+            .chain(allowed)
+            .chain(tickets)
+            .any(|lookup| lookup.as_str() == name)
     };
     let say = |section, what, used: &dyn Fn(&str) -> bool| {
         let entries = root.peek(section).and_then(|field| field.entries());

@@ -31,36 +31,80 @@ fn http(field: &Field<'_>) -> Option<HttpLookup> {
     let mut fields = field.map()?;
     let upstream = fields.required("upstream").and_then(|f| f.name());
     let path = fields.required("path").and_then(|f| path(&f));
-    let owner = fields.required("owner").and_then(|f| pointer(&f));
-    let tenant = match fields.optional("tenant") {
-        Some(field) => pointer(&field).map(Some),
-        None => Some(None),
-    };
+    let query = fields.optional_or("query", BTreeMap::new(), query);
+    let owner = fields.optional_or("owner", None, |f| pointer(f).map(Some));
+    let tenant = fields.optional_or("tenant", None, |f| pointer(f).map(Some));
+    let rows = fields.optional_or("rows", None, |f| {
+        if f.node().as_text() == Some("") {
+            return Some(Some(String::new()));
+        }
+        pointer(f).map(Some)
+    });
+    let columns = fields.optional_or("columns", BTreeMap::new(), columns);
     let echo = fields.optional("echo");
-    let (path, echo) = match &echo {
-        Some(field) => (path.as_deref()?, echo_of(field, path.as_deref()?)?),
-        None => (path.as_deref()?, BTreeMap::new()),
-    };
-    Some(HttpLookup {
+    let (path, query) = (path?, query?);
+    let lookup = HttpLookup {
         upstream: upstream?.into(),
-        path: path.to_owned(),
+        path,
+        query,
         owner: owner?,
         tenant: tenant?,
-        echo,
-    })
+        echo: BTreeMap::new(),
+        rows: rows?,
+        columns: columns?,
+    };
+    let echo = match &echo {
+        Some(field) => echo_of(field, &lookup.parameters())?,
+        None => BTreeMap::new(),
+    };
+    Some(HttpLookup { echo, ..lookup })
+}
+
+/// Fields of the query with the parameters that fill them.
+fn query(field: &Field<'_>) -> Option<BTreeMap<String, String>> {
+    let mut query = BTreeMap::new();
+    let mut whole = true;
+    for (key, value) in field.entries()? {
+        match value.text() {
+            Some(text) if is_parameter(text) => {
+                query.insert(key.text().to_owned(), text.to_owned());
+            }
+            Some(text) => {
+                value.error(
+                    format!("`{text}` cannot name a parameter"),
+                    "name the parameter that fills this field, such as `ticket` or `order_id`",
+                );
+                whole = false;
+            }
+            None => whole = false,
+        }
+    }
+    whole.then_some(query)
+}
+
+fn columns(field: &Field<'_>) -> Option<BTreeMap<String, String>> {
+    let mut columns = BTreeMap::new();
+    let mut whole = true;
+    for (key, value) in field.entries()? {
+        key.name();
+        match pointer(&value) {
+            Some(pointer) => drop(columns.insert(key.text().to_owned(), pointer)),
+            None => whole = false,
+        }
+    }
+    whole.then_some(columns)
+}
+
+fn is_parameter(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
 fn path(field: &Field<'_>) -> Option<String> {
     let text = field.text()?;
     let plain = |c: char| c.is_ascii_graphic() && !"?#%\\\"<>^`|".contains(c);
     let mut names: Vec<_> = template::parameters(text).collect();
-    let whole = names.iter().all(|name| {
-        let mut chars = name.chars();
-        chars
-            .next()
-            .is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
-            && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
-    });
+    let whole = names.iter().all(|name| is_parameter(name));
     names.sort_unstable();
     let once = names.windows(2).all(|pair| pair.first() != pair.last());
     let steps = text
@@ -96,14 +140,14 @@ fn pointer(field: &Field<'_>) -> Option<String> {
     None
 }
 
-fn echo_of(field: &Field<'_>, path: &str) -> Option<BTreeMap<String, String>> {
+fn echo_of(field: &Field<'_>, parameters: &[String]) -> Option<BTreeMap<String, String>> {
     let mut echo = BTreeMap::new();
     let mut whole = true;
     for (key, value) in field.entries()? {
         let name = parameter(&key, key.text());
-        if template::parameters(path).all(|parameter| parameter != key.text()) {
+        if parameters.iter().all(|parameter| parameter != key.text()) {
             key.error(
-                format!("`echo.{}` answers no parameter of `path`", key.text()),
+                format!("`echo.{}` answers no parameter of the look-up", key.text()),
                 "name a parameter of the path, such as `order_id` for `/orders/{order_id}`",
             );
             whole = false;

@@ -98,7 +98,8 @@ impl Policy {
             let recipients = recipients.map(|rule| (&rule.id, &rule.allow[..]));
             let arguments = tool.arguments.iter();
             let arguments = arguments.map(|rule| (&rule.id, &rule.allow[..]));
-            let when = tool.when.iter();
+            let tickets = tool.ticket.iter().flat_map(|rule| &rule.unless);
+            let when = tool.when.iter().chain(tickets);
             let when = when.filter_map(|rule| Some((&rule.id, &rule.allow()?[..])));
             egress.chain(recipients).chain(arguments).chain(when)
         });

@@ -24,6 +24,15 @@ pub struct Condition {
 }
 
 impl Condition {
+    /// Where the arguments stand that it is about.
+    pub fn places(&self) -> Vec<&Selector> {
+        match &self.claim {
+            Claim::Argument { at, .. } => at.iter().collect(),
+            Claim::Limit(limit) => limit.sum.iter().collect(),
+            Claim::Principal { .. } | Claim::Between(_) => Vec::new(),
+        }
+    }
+
     /// What must vouch for its arguments, where something must.
     pub const fn allow(&self) -> Option<&Vec<Allowed>> {
         match &self.claim {

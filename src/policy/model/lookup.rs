@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::names::{StoreName, UpstreamName};
+use crate::settings::template;
 
 /// A named question.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +12,14 @@ pub enum Lookup {
     Sql(SqlLookup),
     /// To a backend, by GET.
     Http(HttpLookup),
+}
+
+impl HttpLookup {
+    /// Names of the parameters that it asks for, in the order of path and query.
+    pub fn parameters(&self) -> Vec<String> {
+        let path = template::parameters(&self.path).map(str::to_owned);
+        path.chain(self.query.values().cloned()).collect()
+    }
 }
 
 impl Lookup {
@@ -42,10 +51,17 @@ pub struct HttpLookup {
     pub upstream: UpstreamName,
     /// Path below the upstream's URL; each parameter, such as `{order_id}`, is a whole segment.
     pub path: String,
-    /// JSON Pointer of the owner, or of a list of owners.
-    pub owner: String,
+    /// Fields of the query, each with the parameter that fills it.
+    pub query: BTreeMap<String, String>,
+    /// JSON Pointer of the owner, or of a list of owners; `None`: it tells none.
+    pub owner: Option<String>,
     /// JSON Pointer of the tenant, where it is to be compared.
     pub tenant: Option<String>,
     /// JSON Pointer of what the backend took each parameter for.
     pub echo: BTreeMap<String, String>,
+    /// JSON Pointer of a list in the answer whose elements are the rows that `columns` read; empty: the answer is the list.
+    /// `None`: the answer is one row.
+    pub rows: Option<String>,
+    /// JSON Pointers of what else it tells, by the names that rules read it by.
+    pub columns: BTreeMap<String, String>,
 }

@@ -26,7 +26,7 @@ pub use lookup::{HttpLookup, Lookup, SqlLookup};
 pub use ownership::{Owners, OwnershipRule};
 pub use recipients::{Permit, Plus, RecipientKind, RecipientRule, Undeclared};
 pub use secrets::{PrivateRule, SecretsRule, ToolSecrets};
-pub use ticket::{Gate, TicketRule};
+pub use ticket::{Gate, MandateRule, Reconcile, Scope, Sign, StateRule, TicketRule};
 
 use super::selector::Selector;
 use crate::layers::egress::{Entry, Location};
@@ -218,6 +218,8 @@ pub struct ToolRule {
     pub deny: bool,
     /// Read or write.
     pub effect: Effect,
+    /// It prepares what another call carries out, and what it leaves behind harms nobody where that call is refused.
+    pub harmless: bool,
     /// `None`: on the route that maps the tool, else in the agent.
     pub executes_at: Option<ExecutesAt>,
     /// URLs in arguments.
@@ -262,6 +264,7 @@ impl ToolRule {
             matcher,
             deny: false,
             effect: Effect::Write,
+            harmless: false,
             executes_at: None,
             egress: Vec::new(),
             secrets: ToolSecrets::Usual,

@@ -13,10 +13,15 @@ pub(super) fn lookup() -> Value {
         }),
     );
     let http = object(
-        &["upstream", "path", "owner"],
+        &["upstream", "path"],
         &json!({
             "upstream": described(name(), "An upstream of the config"),
             "path": {"type": "string", "pattern": "^/[^?#%]*$", "description": "Path with parameters, such as /orders/{order_id}"},
+            "query": {
+                "type": "object",
+                "additionalProperties": parameter(),
+                "description": "Fields of the query, each with the parameter that fills it"
+            },
             "owner": described(pointer(), "The owner, or a list of owners, in the answer"),
             "tenant": described(pointer(), "The tenant in the answer"),
             "echo": {
@@ -24,6 +29,13 @@ pub(super) fn lookup() -> Value {
                 "propertyNames": parameter(),
                 "additionalProperties": pointer(),
                 "description": "What the backend took each parameter for"
+            },
+            "rows": {"type": "string", "pattern": "^(/|$)", "description": "A list in the answer whose elements are rows; empty: the answer itself"},
+            "columns": {
+                "type": "object",
+                "propertyNames": name(),
+                "additionalProperties": pointer(),
+                "description": "What else stands in the answer, by the names that rules read it by"
             }
         }),
     );

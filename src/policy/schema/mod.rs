@@ -173,6 +173,7 @@ fn tool() -> Value {
             "tool": matcher(),
             "deny": {"const": true, "description": "Nobody may use the tool; the rule says nothing else"},
             "effect": {"enum": ["read", "write"], "description": "write (default)"},
+            "prepare": {"const": "harmless", "description": "What it prepares harms nobody where the call that carries it out is refused"},
             "executes_at": {
                 "anyOf": [{"const": "agent"}, route],
                 "description": "Where a call takes effect: there its ticket is redeemed"

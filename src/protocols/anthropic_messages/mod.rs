@@ -10,6 +10,7 @@ mod blocks;
 mod call;
 mod canaries;
 mod events;
+mod made;
 mod read;
 mod render;
 mod seal;
@@ -26,9 +27,10 @@ use super::canary::Canary;
 use super::conversation::conversation;
 use super::passed::Passed;
 use super::strict::{invalid_response, media_type};
-use super::{Malformed, Protocol, Refusal, Request, ResponseReader, Written};
+use super::{Done, Malformed, Protocol, Refusal, Request, ResponseReader, Written};
 use crate::guard::Decision;
 use crate::item::{Located, RouteKind};
+use crate::names::ToolName;
 use crate::provenance::Said;
 use crate::settings::{Limits, ModelRoute, Untrusted, Wrapped};
 
@@ -80,6 +82,11 @@ impl Protocol for AnthropicMessages {
 
     fn said(&self, request: &Request) -> Result<Vec<Said>, Malformed> {
         read::said(request, &self.untrusted)
+    }
+
+    fn done(&self, request: &Request, of: &dyn Fn(&ToolName) -> bool) -> Vec<Done> {
+        let made = request.json.as_ref().map(made::made);
+        made.map_or_else(Vec::new, |made| made.done(&self.reply.wrapped, of))
     }
 
     fn write(&self, request: Request, decision: &Decision) -> Result<Written, Malformed> {

@@ -114,10 +114,7 @@ impl<'d> Finder<'d, '_> {
         self.defined.insert(name);
         let mut text = String::new();
         strings(tool, &mut text);
-        let definition = ToolDefinition {
-            tool: name.into(),
-            text: text.into(),
-        };
+        let definition = ToolDefinition::new(name, text);
         let place = Place {
             pointer,
             span: Some(tool.span.clone()),

@@ -15,14 +15,16 @@ mod templates;
 
 use arguments::{Body, Gathered, Places};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
+use http::{HeaderMap, HeaderValue, Uri, header};
 pub use problem::problem;
 use response::Label;
 use templates::{Found, Templates};
 
 use super::canary::Canary;
 use super::strict::media_type;
-use super::{Malformed, Protocol, Refusal, Request, ResponseReader, Unjudged, Written, unwritable};
+use super::{
+    Malformed, Protocol, Refusal, Request, ResponseReader, Unjudged, Written, unwritable, wish,
+};
 use crate::guard::Decision;
 use crate::item::{Item, Located, Place, RouteKind, ToolCall};
 use crate::names::ToolName;
@@ -33,8 +35,6 @@ use crate::verdict::{Reason, Verdict};
 use crate::wire::json::{BODY_DEPTH, Document};
 use crate::wire::media::{Media, media};
 
-/// Asks for a second identical act on purpose.
-const AGAIN: HeaderName = HeaderName::from_static("holdpoint-again");
 /// The path parameter that names the tool.
 const TOOL: &str = "tool";
 /// Seconds after which an agent may ask again for a call that is being carried out.
@@ -229,34 +229,33 @@ impl Protocol for HttpTools {
 
     fn read(&self, request: &Request) -> Result<Vec<Located>, Malformed> {
         let matched = self.matched(request)?;
-        let again = request.parts.headers.get(AGAIN);
+        let headers = &request.parts.headers;
+        let call = ToolCall::new(matched.tool, matched.gathered.into_arguments());
         Ok(vec![Located {
             place: Place::default(),
             item: Item::ToolCall(ToolCall {
-                tool: matched.tool,
-                args: matched.gathered.into_arguments(),
-                call_id: None,
-                again: again.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"true")),
+                again: wish::again(headers),
+                hint: wish::ticket(headers),
+                ..call
             }),
         }])
     }
 
     fn write(&self, mut request: Request, decision: &Decision) -> Result<Written, Malformed> {
         let ruling = decision.rulings.first().ok_or_else(unwritable)?;
-        match &ruling.verdict {
-            Verdict::Deny(finding) => Ok(Written::Refuse(Refusal::of(finding, None))),
-            Verdict::Hold(hold) => Ok(Written::Refuse(Refusal::of(&hold.finding, Some(hold)))),
-            Verdict::Rewrite(_) => Err(unwritable()),
-            Verdict::Allow => {
-                if let Some((_, receipt)) = decision.receipts.first() {
-                    return Ok(Written::Replay(receipt.clone()));
-                }
-                if let Some((_, claim)) = decision.claims.first() {
-                    self.bound(&mut request, claim.arguments())?;
-                }
-                Ok(Written::Forward(request))
-            }
+        if matches!(ruling.verdict, Verdict::Rewrite(_)) {
+            return Err(unwritable());
         }
+        if let Some((finding, hold)) = decision.objection(0, ruling) {
+            return Ok(Written::Refuse(Refusal::of(finding, hold)));
+        }
+        if let Some((_, receipt)) = decision.receipts.first() {
+            return Ok(Written::Replay(receipt.clone()));
+        }
+        if let Some((_, claim)) = decision.claims.first() {
+            self.bound(&mut request, claim.arguments())?;
+        }
+        Ok(Written::Forward(request))
     }
 
     fn response(

@@ -164,7 +164,7 @@ fn the_header_asks_for_a_second_act() {
     twice
         .parts
         .headers
-        .insert(AGAIN, HeaderValue::from_static("true"));
+        .insert("holdpoint-again", HeaderValue::from_static("true"));
     let items = shop().read(&twice).unwrap();
     assert!(matches!(&items[0].item, Item::ToolCall(call) if call.again));
 }
@@ -214,7 +214,7 @@ fn a_receipt_is_replayed_and_a_refusal_says_what_lifts_it() {
         ticket: Some(TicketId::from("tkt_2")),
         summary: Some("Refund 5".to_owned()),
         expires_at: Some("2026-01-01T00:00:00Z".to_owned()),
-        finding: finding(Reason::ApprovalRequired),
+        ..Hold::new(finding(Reason::ApprovalRequired))
     });
     let Written::Refuse(refused) = shop().write(order(), &decision([hold])).unwrap() else {
         panic!("refused")
@@ -233,7 +233,8 @@ fn a_receipt_is_replayed_and_a_refusal_says_what_lifts_it() {
             "request_id": "tkt_2",
             "summary": "Refund 5",
             "expires_at": "2026-01-01T00:00:00Z",
-            "retry": {"how": "repeat the identical call after the approval"},
+            "retry": {"how": "repeat the identical call after the approval", "after_s": 15},
+            "tell_user": "This waits for the approval of another person.",
         })
     );
 

@@ -1,13 +1,16 @@
 //! What a client's message asks for, as a call: tools by their name, every other method by its own.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
+use super::asking::Answered;
 use super::headers;
-use super::message::{AGAIN, Message, document, id_text};
+use super::message::{Message, Named, document, id_text};
 use crate::item::{Arguments, Item, Located, Place, ToolCall, UnreadableCall};
 use crate::names::ToolName;
 use crate::protocols::strict::{exact_keys_in_request, invalid_request, present};
-use crate::protocols::{Malformed, Request, unwritable, wrapped};
+use crate::protocols::{Malformed, Request, unwritable, wish, wrapped};
 use crate::settings::Wrapped;
 use crate::wire::json::{BODY_DEPTH, Document, Kind, Member, Node};
 use crate::wire::splice::Splice;
@@ -293,16 +296,21 @@ impl Asked<'_> {
     ) -> Located {
         let tool = ToolName::from(self.tool);
         let call_id = id_text(document, self.id);
-        let header = request.parts.headers.get(AGAIN);
-        let again = self.again
-            || header.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"true"));
+        let parts = &request.parts;
+        let again = self.again || wish::again(&parts.headers);
+        let answered = parts.extensions.get::<Answered>();
+        let hint = answered.map(|answered| Arc::clone(&answered.ticket));
+        let named = parts.extensions.get::<Named>();
+        let hint = hint
+            .or_else(|| named.map(|named| Arc::clone(&named.0)))
+            .or_else(|| wish::ticket(&parts.headers));
         let item = match Arguments::read(self.arguments(document)) {
             Ok(args) => {
                 let call = ToolCall {
-                    tool,
-                    args,
                     call_id,
                     again,
+                    hint,
+                    ..ToolCall::new(tool, args)
                 };
                 // Only a tool carries other calls.
                 match self.at {

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crate::protocols::strict::{exact_keys_in_request, invalid_request, media_type, present};
-use crate::protocols::{Malformed, Request};
-use crate::wire::json::{Document, Kind, Node};
+use crate::protocols::{Malformed, Request, unwritable, wish};
+use crate::wire::json::{BODY_DEPTH, Document, Kind, Node};
+use crate::wire::splice::Splice;
 
 /// Members of the envelope.
 pub(super) const ENVELOPE: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
@@ -32,7 +33,13 @@ const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const SESSION: &str = "holdpoint-session";
 
 /// `_meta`: the caller asks for a second identical act on purpose.
-pub(super) const AGAIN: &str = "holdpoint-again";
+const AGAIN: &str = "holdpoint-again";
+
+/// `_meta`: the ticket that the caller means. It does not leave: one that was issued elsewhere is good for its bearer.
+const TICKET: &str = "holdpoint-ticket";
+
+/// `_meta`: under what progress is told.
+const PROGRESS: &str = "progressToken";
 
 /// What a client sends.
 #[derive(Clone, Copy, Debug)]
@@ -117,7 +124,7 @@ impl<'d> Message<'d> {
             }
             exact_keys_in_request(params, "/params", &PARAMS)?;
             if let Some(meta) = params.get("_meta") {
-                let known = [VERSION, SESSION, AGAIN, "progressToken"];
+                let known = [VERSION, SESSION, AGAIN, TICKET, PROGRESS];
                 exact_keys_in_request(meta, "/params/_meta", &known)?;
             }
         }
@@ -163,6 +170,12 @@ impl<'d> Message<'d> {
         self.meta(SESSION)?.as_str()
     }
 
+    /// What progress is told under, where the client wants to be told.
+    pub(super) fn progress(&self) -> Option<&'d Node> {
+        let token = self.meta(PROGRESS)?;
+        matches!(token.kind, Kind::String(_) | Kind::Number).then_some(token)
+    }
+
     /// Whether a second identical act is asked for.
     pub(super) fn again(&self) -> bool {
         matches!(
@@ -170,6 +183,34 @@ impl<'d> Message<'d> {
             Some(Kind::Bool(true))
         )
     }
+}
+
+/// A ticket that was named in `_meta`, put among the request's extensions.
+#[derive(Clone, Debug)]
+pub(super) struct Named(pub(super) Arc<str>);
+
+/// Takes the ticket out of `_meta`.
+///
+/// # Errors
+/// A message that cannot be written without it.
+pub(super) fn own_taken(mut request: Request) -> Result<Request, Malformed> {
+    let Some(old) = request.json.clone() else {
+        return Ok(request);
+    };
+    let params = old.root().get("params");
+    let meta = params.and_then(|params| params.get("_meta"));
+    let Some((meta, ticket)) = meta.and_then(|meta| Some((meta, meta.get(TICKET)?))) else {
+        return Ok(request);
+    };
+    if let Some(named) = ticket.as_str().and_then(wish::named) {
+        request.parts.extensions.insert(Named(named));
+    }
+    let mut splice = Splice::new(&old);
+    splice.remove_members(meta, |key| key == TICKET);
+    let body = splice.finish();
+    request.json = Some(Document::read(body.clone(), BODY_DEPTH).map_err(|_| unwritable())?);
+    request.body = body;
+    Ok(request)
 }
 
 /// An id as one text, in which `1` and `"1"` differ; `None` for what is neither a string nor an integer.

@@ -5,14 +5,19 @@
 
 mod answer;
 mod asked;
+mod asking;
+mod batch;
 mod call;
 mod canaries;
 mod endpoint;
 mod headers;
 mod message;
 mod render;
+mod schemas;
+mod signs;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use answer::{Body, Expected, Reader};
 use asked::{Conversations, Key, Question};
@@ -21,10 +26,14 @@ use endpoint::{Bases, Way};
 use http::{StatusCode, Uri, response};
 use message::{Message, document, id_text};
 use render::Address;
+use schemas::Schemas;
+use signs::Waits;
 
 use super::canary::Canary;
 use super::strict::invalid_response;
-use super::{Malformed, Protocol, Refusal, Request, ResponseReader, Unjudged, Written, unwritable};
+use super::{
+    Malformed, Protocol, Refusal, Request, ResponseReader, Signs, Unjudged, Written, unwritable,
+};
 use crate::guard::{Decision, Receipt};
 use crate::item::{Item, Located, RouteKind};
 use crate::names::ToolName;
@@ -32,6 +41,7 @@ use crate::settings::{McpRoute, Wrapped};
 use crate::verdict::Verdict;
 use crate::wire::json::{BODY_DEPTH, Document};
 use crate::wire::media::{Media, media};
+use crate::wire::seal::Sealer;
 
 /// The adapter of one route.
 #[derive(Clone, Debug)]
@@ -39,6 +49,9 @@ pub struct Mcp {
     route: McpRoute,
     bases: Option<Arc<Bases>>,
     conversations: Arc<Conversations>,
+    schemas: Arc<Schemas>,
+    /// Seals what clients carry between a question to their user and its answer.
+    sealer: Option<Arc<Sealer>>,
 }
 
 /// What the client's message is, read once.
@@ -57,7 +70,44 @@ impl Mcp {
                 .and_then(|url| Bases::new(prefix, url))
                 .map(Arc::new),
             conversations: Arc::default(),
+            schemas: Arc::default(),
+            sealer: None,
         }
+    }
+
+    /// The same, which asks users with states that are sealed so.
+    #[must_use]
+    pub fn sealing(self, sealer: Arc<Sealer>) -> Self {
+        Self {
+            sealer: Some(sealer),
+            ..self
+        }
+    }
+
+    /// Whom an answer to this request must name.
+    fn addressed(&self, request: &Request) -> Option<Address> {
+        let document = request.json.as_ref()?;
+        let root = document.root();
+        let id = root.get("id")?;
+        id_text(document, id)?;
+        let message = Message::read(document).ok();
+        let tool = match &message {
+            Some(Message::Request {
+                method: "tools/call",
+                params,
+                ..
+            }) => Some(params.and_then(|params| params.get("name")?.as_str())),
+            _ => None,
+        };
+        Some(Address {
+            id: document.raw(id),
+            call: tool.is_some(),
+            structured: tool
+                .flatten()
+                .is_some_and(|tool| self.schemas.has_none(tool)),
+            modern: message
+                .is_some_and(|message| headers::modern(&request.parts.headers, &message)),
+        })
     }
 
     /// The conversation whose messages are posted to this path, where a server has announced it.
@@ -128,7 +178,7 @@ impl Mcp {
         refusal: Refusal,
         receipt: Option<Receipt>,
     ) -> Result<Written, Malformed> {
-        let address = address(&request).ok_or_else(unwritable)?;
+        let address = self.addressed(&request).ok_or_else(unwritable)?;
         let answers = matches!(
             self.sent(&request)?.map(|sent| sent.message),
             Some(Message::Response { .. })
@@ -180,26 +230,6 @@ impl Sent<'_> {
     }
 }
 
-/// Whom an answer to this request must name.
-fn address(request: &Request) -> Option<Address> {
-    let document = request.json.as_ref()?;
-    let root = document.root();
-    let id = root.get("id")?;
-    id_text(document, id)?;
-    let message = Message::read(document).ok();
-    Some(Address {
-        id: document.raw(id),
-        call: matches!(
-            message,
-            Some(Message::Request {
-                method: "tools/call",
-                ..
-            })
-        ),
-        modern: message.is_some_and(|message| headers::modern(&request.parts.headers, &message)),
-    })
-}
-
 impl Protocol for Mcp {
     fn name(&self) -> &'static str {
         "mcp"
@@ -207,6 +237,46 @@ impl Protocol for Mcp {
 
     fn kind(&self) -> RouteKind {
         RouteKind::Mcp
+    }
+
+    fn several(&self, request: &Request) -> Result<Option<Vec<Request>>, Malformed> {
+        // Where answers come on another stream there is none that they could be joined in.
+        if request.parts.method != http::Method::POST || self.announced(request).is_some() {
+            return Ok(None);
+        }
+        batch::several(request)
+    }
+
+    fn joined(&self, answers: &[http::Response<Bytes>]) -> http::Response<Bytes> {
+        batch::joined(answers)
+    }
+
+    fn admit(&self, request: Request) -> Result<Request, Malformed> {
+        self.taken_back(message::own_taken(request)?)
+    }
+
+    fn asks(&self, request: &Request, decision: &Decision) -> bool {
+        self.asks_user(request, decision)
+    }
+
+    fn patience(&self, request: &Request) -> Option<Duration> {
+        Self::patience_of(request)
+    }
+
+    fn signs(&self, request: &Request) -> Option<Box<dyn Signs>> {
+        let message = Message::read(request.json.as_ref()?).ok()?;
+        let accepts = request.parts.headers.get_all(http::header::ACCEPT).iter();
+        let mut accepts = accepts.filter_map(|value| value.to_str().ok());
+        let takes_events = accepts.any(|value| value.contains("text/event-stream"));
+        if !takes_events || self.announced(request).is_some() {
+            return None;
+        }
+        let Message::Request { .. } = message else {
+            return None;
+        };
+        let document = request.json.as_ref()?;
+        let token = message.progress().map(|token| document.raw(token));
+        Some(Box::new(Waits::new(token)))
     }
 
     fn read(&self, request: &Request) -> Result<Vec<Located>, Malformed> {
@@ -220,16 +290,15 @@ impl Protocol for Mcp {
 
     fn write(&self, mut request: Request, decision: &Decision) -> Result<Written, Malformed> {
         if let Some(ruling) = decision.rulings.first() {
-            match &ruling.verdict {
-                Verdict::Deny(finding) => {
-                    return self.refused(request, Refusal::of(finding, None), None);
+            if matches!(ruling.verdict, Verdict::Rewrite(_)) {
+                return Err(unwritable());
+            }
+            if let Some((finding, hold)) = decision.objection(0, ruling) {
+                let refusal = Refusal::of(finding, hold);
+                if let Some(answer) = self.asking(&request, &refusal)? {
+                    return Ok(Written::Ask(answer, refusal));
                 }
-                Verdict::Hold(hold) => {
-                    let refusal = Refusal::of(&hold.finding, Some(hold));
-                    return self.refused(request, refusal, None);
-                }
-                Verdict::Rewrite(_) => return Err(unwritable()),
-                Verdict::Allow => {}
+                return self.refused(request, refusal, None);
             }
             if let Some((_, receipt)) = decision.receipts.first() {
                 let refusal = render::already_done(receipt);
@@ -273,6 +342,7 @@ impl Protocol for Mcp {
             asked,
             key: self.key(request),
             conversations: Arc::clone(&self.conversations),
+            schemas: Arc::clone(&self.schemas),
             stream: self
                 .bases
                 .clone()
@@ -282,7 +352,7 @@ impl Protocol for Mcp {
     }
 
     fn address(&self, request: &Request) -> Option<Bytes> {
-        address(request).map(|address| address.to_bytes())
+        self.addressed(request).map(|address| address.to_bytes())
     }
 
     fn uses(&self, request: &Request) -> Option<String> {
@@ -313,7 +383,7 @@ impl Protocol for Mcp {
     }
 
     fn replayed(&self, request: &Request, receipt: Receipt) -> Receipt {
-        match address(request) {
+        match self.addressed(request) {
             Some(address) => render::replayed(receipt, &address),
             None => receipt,
         }

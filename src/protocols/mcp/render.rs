@@ -6,16 +6,18 @@ use serde_json::{Map, Value, json};
 
 use super::answer;
 use crate::guard::Receipt;
-use crate::names::TicketId;
+use crate::protocols::strict::present;
 use crate::protocols::{Refusal, note};
-use crate::verdict::Reason;
-use crate::wire::json::{BODY_DEPTH, Document};
+use crate::wire::json::{BODY_DEPTH, Document, Kind};
 use crate::wire::media::{Media, media};
 use crate::wire::splice::Splice;
 use crate::wire::sse::Decoder;
 
 /// `_meta` and `error.data`: why Holdpoint refused, for programs.
-const REFUSED: &str = "holdpoint/refusal";
+pub(super) const REFUSED: &str = "holdpoint/refusal";
+
+/// `_meta` of a result: it was given before, and nothing was sent for it now.
+const REPLAYED: &str = "holdpoint-replayed";
 
 /// JSON-RPC: the body is not JSON.
 const PARSE_ERROR: i64 = -32700;
@@ -34,6 +36,8 @@ pub(super) struct Address {
     pub(super) id: Bytes,
     /// A tool is called: the model reads the answer.
     pub(super) call: bool,
+    /// The tool has no schema that a structured result would be held against.
+    pub(super) structured: bool,
     /// The revision is stateless.
     pub(super) modern: bool,
 }
@@ -43,8 +47,8 @@ impl Address {
     pub(super) fn to_bytes(&self) -> Bytes {
         let id = String::from_utf8_lossy(&self.id);
         let text = format!(
-            r#"{{"id":{id},"call":{},"modern":{}}}"#,
-            self.call, self.modern
+            r#"{{"id":{id},"call":{},"structured":{},"modern":{}}}"#,
+            self.call, self.structured, self.modern
         );
         text.into()
     }
@@ -58,34 +62,13 @@ impl Address {
         Some(Self {
             id: document.raw(document.root().get("id")?),
             call: is("call"),
+            structured: is("structured"),
             modern: is("modern"),
         })
     }
 }
 
-/// The refusal, for programs.
-fn reasons(refusal: &Refusal) -> Map<String, Value> {
-    let mut reasons = Map::new();
-    reasons.insert("code".to_owned(), refusal.code.into());
-    if let Some(hold) = &refusal.hold {
-        let ticket = hold.ticket.as_ref().map(TicketId::as_str);
-        let parts = [
-            ("ticket", ticket),
-            ("summary", hold.summary.as_deref()),
-            ("expires_at", hold.expires_at.as_deref()),
-        ];
-        for (key, value) in parts {
-            if let Some(value) = value {
-                reasons.insert(key.to_owned(), value.into());
-            }
-        }
-    }
-    let retry = refusal.retry || refusal.reason.is_some_and(Reason::retry_can_help);
-    reasons.insert("retry".to_owned(), retry.into());
-    reasons
-}
-
-fn envelope(id: Option<&Bytes>, key: &str, value: &Value) -> Bytes {
+pub(super) fn envelope(id: Option<&Bytes>, key: &str, value: &Value) -> Bytes {
     let id = id.map_or("null".into(), |id| String::from_utf8_lossy(id));
     format!(r#"{{"jsonrpc":"2.0","id":{id},"{key}":{value}}}"#).into()
 }
@@ -95,8 +78,13 @@ pub(super) fn message(refusal: &Refusal, to: Option<&Address>) -> Bytes {
     let id = to.map(|to| &to.id);
     match to {
         Some(to) if to.call && refusal.reason.is_some() => {
-            let mut result = said(&note::refused(refusal), to.modern);
-            result.insert("_meta".to_owned(), json!({ REFUSED: reasons(refusal) }));
+            let mut result = said(&refusal.words(), to.modern);
+            let facts = refusal.facts();
+            if to.structured {
+                let facts = facts.clone();
+                result.insert("structuredContent".to_owned(), facts.into());
+            }
+            result.insert("_meta".to_owned(), json!({ REFUSED: facts }));
             envelope(id, "result", &result.into())
         }
         _ => envelope(id, "error", &error(refusal)),
@@ -119,14 +107,14 @@ pub(super) fn said(text: &str, modern: bool) -> Map<String, Value> {
 
 fn error(refusal: &Refusal) -> Value {
     let (code, text) = match refusal.reason {
-        Some(_) => (POLICY, note::refused(refusal)),
+        Some(_) => (POLICY, refusal.words()),
         None => (code(refusal), refusal.message.clone()),
     };
     // The specification gives this error no data.
     if code == HEADER_MISMATCH {
         return json!({ "code": code, "message": text });
     }
-    json!({ "code": code, "message": text, "data": { REFUSED: reasons(refusal) } })
+    json!({ "code": code, "message": text, "data": { REFUSED: refusal.facts() } })
 }
 
 fn code(refusal: &Refusal) -> i64 {
@@ -218,6 +206,20 @@ fn readdressed(body: Bytes, id: &Bytes) -> Option<Bytes> {
     }
     let mut splice = Splice::new(&document);
     splice.replace(document.root().get("id")?, id.to_vec());
+    let result = document.root().get("result");
+    if let Some(result) = result.filter(|result| matches!(result.kind, Kind::Object(_))) {
+        match present(result, "_meta") {
+            // Said by a server, it would say nothing.
+            Some(meta) if meta.get(REPLAYED).is_none() => {
+                splice.add_member(meta, REPLAYED, b"true");
+            }
+            Some(_) => {}
+            None => {
+                let meta = json!({ REPLAYED: true }).to_string();
+                splice.add_member(result, "_meta", meta.as_bytes());
+            }
+        }
+    }
     Some(splice.finish())
 }
 

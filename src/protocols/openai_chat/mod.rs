@@ -28,9 +28,10 @@ use super::strict::{
     exact_keys, exact_keys_in_request, invalid_request, invalid_response, media_type, misframed,
     present,
 };
-use super::{Malformed, Protocol, Refusal, Request, ResponseReader, Written, unwritable};
+use super::{Done, Malformed, Protocol, Refusal, Request, ResponseReader, Written, unwritable};
 use crate::guard::Decision;
 use crate::item::{Located, RouteKind};
+use crate::names::ToolName;
 use crate::provenance::Said;
 use crate::settings::{Limits, ModelRoute};
 
@@ -83,6 +84,11 @@ impl Protocol for OpenAiChat {
 
     fn said(&self, request: &Request) -> Result<Vec<Said>, Malformed> {
         read::said(request, &self.rules)
+    }
+
+    fn done(&self, request: &Request, of: &dyn Fn(&ToolName) -> bool) -> Vec<Done> {
+        let made = request.json.as_ref().map(read::made);
+        made.map_or_else(Vec::new, |made| made.done(&self.rules.route.wrapped, of))
     }
 
     fn write(&self, request: Request, decision: &Decision) -> Result<Written, Malformed> {

@@ -298,10 +298,7 @@ impl<'d> Texts<'d> {
                     pointer,
                     span: Some(node.span.clone()),
                 },
-                item: Item::Definition(ToolDefinition {
-                    tool,
-                    text: text.into(),
-                }),
+                item: Item::Definition(ToolDefinition::new(tool, text)),
             },
             slot: Slot::Element(list, index),
         });

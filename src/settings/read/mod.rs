@@ -1,6 +1,7 @@
 //! Settings from a file, the environment and flags: merged by `config`, then read once, every problem at its place.
 
 mod approvers;
+mod issuers;
 mod jwt;
 mod layers;
 mod listen;
@@ -12,6 +13,7 @@ mod registered;
 mod routes;
 mod schema;
 mod secrets;
+mod states;
 mod stores;
 mod tickets;
 mod tools;
@@ -215,9 +217,15 @@ impl Reading<'_> {
         let mut fields = field.map()?;
         let store = self.ticket_place(&mut fields);
         let limits = tickets::limits(&mut fields);
+        let keys = fields.optional_or("state_keys", Vec::new(), |field| {
+            states::state_keys(field, &self.secrets)
+        });
+        let issuers = fields.optional_or("issuers", Vec::new(), issuers::issuers);
         Some(TicketSettings {
             store: store?,
             limits: limits?,
+            state_keys: keys?,
+            issuers: issuers?,
         })
     }
 }

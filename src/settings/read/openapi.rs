@@ -5,15 +5,18 @@
 //! the document alone.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use http::{HeaderName, Method};
 use percent_encoding::percent_decode_str;
+use serde_json::json;
 
 use super::schema::example;
 use super::tools::{METHODS, Place, is_template};
 use crate::names::ToolName;
 use crate::settings::{BodyKind, Closed, HttpTool};
 use crate::source::{self, Field, Problems, Reader, Spot, did_you_mean};
+use crate::store::definitions::hash_of;
 
 /// Most references in a row.
 const MOST_REFERENCES: usize = 16;
@@ -207,6 +210,7 @@ impl<'r> Document<'r, '_> {
                 let tool = HttpTool {
                     headers: self.headers(&item, &operation),
                     bodies: self.bodies(&operation),
+                    definition: self.definition(key.text(), &item, &operation),
                     example: example(&self.root, &item, &operation),
                     ..HttpTool::new(Some(ToolName::from(name)), method, path.as_str())
                 };
@@ -280,6 +284,24 @@ impl<'r> Document<'r, '_> {
             "write an absolute URL, or a plain path such as `/v1`",
         );
         None
+    }
+
+    /// Hash of what the document says of an operation: path, parameters and the operation itself. Where it refers to other
+    /// parts all of `components` belong to it.
+    fn definition(&self, path: &str, item: &Field<'r>, operation: &Field<'r>) -> Option<Arc<str>> {
+        let parameters = item.peek("parameters").map(|field| field.json());
+        let mut whole = json!({
+            "path": path,
+            "parameters": parameters,
+            "operation": operation.json(),
+        });
+        if whole.to_string().contains("\"$ref\"")
+            && let (Some(whole), Some(components)) =
+                (whole.as_object_mut(), self.root.peek("components"))
+        {
+            whole.insert("components".to_owned(), components.json());
+        }
+        hash_of(&whole)
     }
 
     /// The name of an operation that is to be a tool.

@@ -1,5 +1,6 @@
 //! What a ticket is bound to: one call of one principal, canonical (RFC 8785) and hashed.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -8,9 +9,9 @@ use data_encoding::HEXLOWER;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use crate::item::{Arguments, ToolCall};
+use crate::item::{Arguments, RouteKind, ToolCall};
 use crate::names::{SessionKey, ToolName, UpstreamName};
-use crate::principal::{Principal, Session};
+use crate::principal::Principal;
 
 /// Separates this hash from every other use of SHA-256.
 const DOMAIN: &[u8] = b"holdpoint-call-v1\0";
@@ -116,6 +117,8 @@ fn deeper_than(value: &Value, levels: usize) -> bool {
 struct Call<'a> {
     tenant: &'a str,
     upstream: &'a UpstreamName,
+    origin: Option<&'a str>,
+    protocol: &'a str,
     tool: &'a ToolName,
     args: &'a Value,
     principal: Subject<'a>,
@@ -138,26 +141,52 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// Binds a call: its canonical arguments, and SHA-256(`"holdpoint-call-v1\0"` + JCS({tenant, upstream, tool, args,
-/// principal {iss, sub}, agent, session or null})).
+/// Where a call goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Destination<'a> {
+    /// The upstream by its name in the config.
+    pub upstream: &'a UpstreamName,
+    /// Scheme, host and port of its URL; `None`: it has none that is known.
+    pub origin: Option<&'a str>,
+    /// Over which kind of route.
+    pub kind: RouteKind,
+}
+
+impl Destination<'_> {
+    const fn protocol(&self) -> &'static str {
+        match self.kind {
+            RouteKind::Model => "model",
+            RouteKind::Mcp => "mcp",
+            RouteKind::Http => "http",
+            RouteKind::Forward => "forward",
+        }
+    }
+}
+
+/// Binds a call: its canonical arguments, and SHA-256(`"holdpoint-call-v1\0"` + JCS({tenant, upstream, origin or null, protocol,
+/// tool, args, principal {iss, sub}, agent, session or null})). Scalars that stand for themselves alone, such as trace ids, are
+/// left out of `args` where `volatile` names them: the stored ones are sent.
 ///
 /// # Errors
 /// Arguments that cannot be bound, see [`bindable`].
 pub fn bind(
     call: &ToolCall,
-    upstream: &UpstreamName,
-    session: &Session,
+    to: &Destination<'_>,
+    (principal, session): (&Principal, Option<&SessionKey>),
+    volatile: &[String],
 ) -> Result<BoundCall, NotBindable> {
     bindable(&call.args)?;
-    let principal = &session.principal;
+    let steady = without(&call.args.value, volatile);
     let whole = canonical(&Call {
         tenant: &principal.tenant,
-        upstream,
+        upstream: to.upstream,
+        origin: to.origin,
+        protocol: to.protocol(),
         tool: &call.tool,
-        args: &call.args.value,
+        args: &steady,
         principal: Subject::of(principal),
         agent: &principal.agent,
-        session: session.key.as_ref(),
+        session,
     })?;
     let arguments = canonical(&call.args.value)?;
     let mut hashed = [0; 32];
@@ -166,6 +195,48 @@ pub fn bind(
         digest: CallDigest(hashed),
         arguments: arguments.into(),
     })
+}
+
+/// Longest text that may differ from call to call.
+const VOLATILE: usize = 128;
+
+/// The arguments without what may differ. What could say more than an id, such as a URL, an address or a sentence, is left in:
+/// nobody judges the stored one again.
+fn without<'v>(arguments: &'v Value, volatile: &[String]) -> Cow<'v, Value> {
+    let mut steady = Cow::Borrowed(arguments);
+    for pointer in volatile {
+        if !steady.pointer(pointer).is_some_and(is_plain) {
+            continue;
+        }
+        let Some((parent, step)) = pointer.rsplit_once('/') else {
+            continue;
+        };
+        let key = step.replace("~1", "/").replace("~0", "~");
+        match steady.to_mut().pointer_mut(parent) {
+            Some(Value::Object(members)) => drop(members.shift_remove_entry(&key)),
+            Some(Value::Array(items)) => {
+                // Its place stays, or two elements could change places.
+                if let Some(item) = key.parse().ok().and_then(|at: usize| items.get_mut(at)) {
+                    *item = Value::Null;
+                }
+            }
+            _ => {}
+        }
+    }
+    steady
+}
+
+fn is_plain(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => true,
+        Value::String(text) => {
+            text.len() <= VOLATILE
+                && text
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
+        }
+        Value::Array(_) | Value::Object(_) => false,
+    }
 }
 
 /// Only a number that is not finite cannot be written, and strict JSON has none.
@@ -180,8 +251,6 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::wire::json::Document;
 
@@ -196,25 +265,26 @@ mod tests {
     }
 
     fn bound(text: &str) -> Result<BoundCall, NotBindable> {
-        let call = ToolCall {
-            tool: ToolName::from("refund"),
-            args: arguments(text),
-            call_id: None,
-            again: false,
+        bound_but(text, &[])
+    }
+
+    fn bound_but(text: &str, volatile: &[&str]) -> Result<BoundCall, NotBindable> {
+        let call = ToolCall::new(ToolName::from("refund"), arguments(text));
+        let principal = Principal {
+            tenant: "t".into(),
+            issuer: "config".into(),
+            subject: "ann".into(),
+            agent: "bot".into(),
+            actors: Vec::new(),
+            scopes: std::collections::BTreeSet::new(),
         };
-        let session = Session {
-            key: None,
-            principal: Arc::new(Principal {
-                tenant: "t".into(),
-                issuer: "config".into(),
-                subject: "ann".into(),
-                agent: "bot".into(),
-                actors: Vec::new(),
-                scopes: std::collections::BTreeSet::new(),
-            }),
-            grant: None,
+        let to = Destination {
+            upstream: &UpstreamName::from("shop"),
+            origin: Some("https://shop.example:443"),
+            kind: RouteKind::Http,
         };
-        bind(&call, &UpstreamName::from("shop"), &session)
+        let volatile: Vec<_> = volatile.iter().map(ToString::to_string).collect();
+        bind(&call, &to, (&principal, None), &volatile)
     }
 
     /// Computed apart from this code: `printf '%s\0%s' holdpoint-call-v1 "$json" | sha256sum`.
@@ -222,13 +292,13 @@ mod tests {
     fn the_digest_is_the_documented_one() {
         let bound = bound(r#"{"b": 1.0, "a": "é"}"#).unwrap();
         assert_eq!(&bound.arguments[..], r#"{"a":"é","b":1}"#.as_bytes());
-        let json = r#"{"agent":"bot","args":{"a":"é","b":1},"principal":{"iss":"config","sub":"ann"},"session":null,"tenant":"t","tool":"refund","upstream":"shop"}"#;
+        let json = r#"{"agent":"bot","args":{"a":"é","b":1},"origin":"https://shop.example:443","principal":{"iss":"config","sub":"ann"},"protocol":"http","session":null,"tenant":"t","tool":"refund","upstream":"shop"}"#;
         let bytes = [b"holdpoint-call-v1\0".as_slice(), json.as_bytes()].concat();
         assert_eq!(bound.digest.to_string(), sha256_hex(&bytes));
         assert_eq!(bound.digest.to_string(), EXPECTED);
     }
 
-    const EXPECTED: &str = "adb2192a8c9007f683efbe59e7144e482f295dd32b430f72279ee65440772c17";
+    const EXPECTED: &str = "b42ef067dc771230d7cab897db0e2e8eb5404f70de71615bdc3211a827642c45";
 
     #[test]
     fn the_same_call_in_other_words_is_the_same() {
@@ -239,6 +309,54 @@ mod tests {
         let composed = bound("{\"a\":\"\u{e9}\"}").unwrap();
         let decomposed = bound("{\"a\":\"e\u{301}\"}").unwrap();
         assert_ne!(composed.digest, decomposed.digest);
+    }
+
+    #[test]
+    fn ids_that_may_differ_are_left_out_and_nothing_else_is() {
+        let digest = |text: &str, volatile: &[&str]| bound_but(text, volatile).unwrap().digest;
+        let plain = digest(
+            r#"{"a":1,"trace":{"id":"01-ab"},"n":[1,2]}"#,
+            &["/trace/id"],
+        );
+        let other = bound_but(
+            r#"{"a":1,"trace":{"id":"02-cd"},"n":[1,2]}"#,
+            &["/trace/id"],
+        );
+        let other = other.unwrap();
+        assert_eq!(plain, other.digest);
+        // What is sent is whole.
+        let sent = r#"{"a":1,"n":[1,2],"trace":{"id":"02-cd"}}"#;
+        assert_eq!(&other.arguments[..], sent.as_bytes());
+        assert_eq!(
+            plain,
+            digest(r#"{"a":1,"trace":{},"n":[1,2]}"#, &["/trace/id"])
+        );
+        assert_ne!(
+            plain,
+            digest(
+                r#"{"a":2,"trace":{"id":"01-ab"},"n":[1,2]}"#,
+                &["/trace/id"]
+            )
+        );
+        for (one, two) in [
+            (
+                r#"{"t":"https://a.example/x"}"#,
+                r#"{"t":"https://b.example/x"}"#,
+            ),
+            (r#"{"t":"ann@a.example"}"#, r#"{"t":"bob@a.example"}"#),
+            (r#"{"t":{"x":1}}"#, r#"{"t":{"x":2}}"#),
+            (r#"{"t":"pay bob"}"#, r#"{"t":"pay ann"}"#),
+        ] {
+            assert_ne!(digest(one, &["/t"]), digest(two, &["/t"]), "{one}");
+        }
+        assert_eq!(
+            digest(r#"{"l":["a","b"]}"#, &["/l/0"]),
+            digest(r#"{"l":["c","b"]}"#, &["/l/0"])
+        );
+        assert_ne!(
+            digest(r#"{"l":["a","b"]}"#, &["/l/0"]),
+            digest(r#"{"l":["b","a"]}"#, &["/l/0"])
+        );
     }
 
     #[test]

@@ -8,6 +8,8 @@ mod answer;
 pub mod audit;
 mod columns;
 pub mod digest;
+mod directory;
+pub mod issued;
 mod limits;
 mod model;
 mod open;
@@ -21,6 +23,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub use answer::{Answer, AnswerError, Counted, Resolution, Resolver};
+pub use directory::{Authority, Directory, Nobody};
 use futures_util::future::BoxFuture;
 pub use limits::TicketLimits;
 pub use model::{

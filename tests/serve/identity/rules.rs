@@ -170,7 +170,7 @@ async fn on_mcp_a_tool_is_neither_offered_nor_called_without_its_scope() {
         let answer = caller.post("/files", &call).await;
         assert_eq!(answer.status, 200);
         let result = &answer.json()["result"];
-        let refusal = &result["_meta"]["holdpoint/refusal"]["code"];
+        let refusal = &result["_meta"]["holdpoint/refusal"]["error"];
         assert_eq!(refusal.as_str(), code, "{result}");
         assert_eq!(result["isError"] == true, code.is_some());
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use jiff::civil::Weekday;
 use rust_decimal::Decimal;
-pub(crate) use value::{number, passes};
+pub(crate) use value::{amount, number, passes};
 
 use super::super::Context;
 use super::super::support::{ByRule, Objections, applying, finding};
@@ -18,7 +18,7 @@ use crate::clock::Clock;
 use crate::item::ToolCall;
 use crate::ledger::{Account, Entry, Ledger, Owner, Uncharged};
 use crate::policy::{
-    Claim, Condition, Hours, Limit, Otherwise, Per, Policy, PrincipalPart, Selector, Test,
+    Claim, Condition, Hours, Limit, Otherwise, Per, Policy, PrincipalPart, Selector, Test, ToolRule,
 };
 use crate::principal::{Principal, Session};
 use crate::source::Problem;
@@ -26,8 +26,9 @@ use crate::store::Stores;
 use crate::verdict::{LayerId, Reason, Undecided};
 use crate::wire::json::{BODY_DEPTH, Document};
 
-/// The conditions of every rule, ready to run.
-pub(super) struct Conditions {
+/// Conditions by the rule that has them, ready to run.
+pub(in crate::layers) struct Conditions {
+    layer: LayerId,
     rules: ByRule<Ready>,
     ledger: Arc<dyn Ledger>,
     clock: Arc<dyn Clock>,
@@ -40,21 +41,21 @@ struct Ready {
 }
 
 impl Conditions {
-    pub(super) fn new(policy: &Policy, stores: &Stores, problems: &mut Vec<Problem>) -> Self {
+    /// `of` gives the conditions of a tool's rule that `layer` judges.
+    pub(in crate::layers) fn new(
+        layer: LayerId,
+        of: fn(&ToolRule) -> &[Condition],
+        (policy, stores): (&Policy, &Stores),
+        problems: &mut Vec<Problem>,
+    ) -> Self {
         let mut rules = ByRule::new();
-        for tool in policy.tools.iter().filter(|tool| !tool.when.is_empty()) {
-            let ready = tool.when.iter().map(|condition| {
+        for tool in policy.tools.iter().filter(|tool| !of(tool).is_empty()) {
+            let ready = of(tool).iter().map(|condition| {
                 let vouchers = match &condition.claim {
                     Claim::Argument { allow, .. } if !allow.is_empty() => {
                         let by = (allow.as_slice(), condition.otherwise.into());
                         let known = (policy, stores);
-                        Some(Vouchers::new(
-                            LayerId::Catalog,
-                            &condition.id,
-                            by,
-                            known,
-                            problems,
-                        ))
+                        Some(Vouchers::new(layer, &condition.id, by, known, problems))
                     }
                     _ => None,
                 };
@@ -66,6 +67,7 @@ impl Conditions {
             rules.insert(tool.id.clone(), ready.collect());
         }
         Self {
+            layer,
             rules,
             ledger: Arc::clone(&stores.ledger),
             clock: Arc::clone(&stores.clock),
@@ -73,12 +75,12 @@ impl Conditions {
     }
 
     /// Whether the call's tool has any.
-    pub(super) fn reach(&self, context: &Context<'_>) -> bool {
+    pub(in crate::layers) fn reach(&self, context: &Context<'_>) -> bool {
         !applying(&self.rules, context).is_empty()
     }
 
     /// Adds an objection for each that does not hold.
-    pub(super) async fn judge(
+    pub(in crate::layers) async fn judge(
         &self,
         call: &ToolCall,
         context: &Context<'_>,
@@ -94,7 +96,7 @@ impl Conditions {
             let condition = &ready.condition;
             let object = |objections: &mut Objections, fails: Fails| {
                 let finding = finding(
-                    LayerId::Catalog,
+                    self.layer,
                     &condition.id,
                     Reason::ConditionFailed,
                     fails.at,
@@ -140,13 +142,8 @@ impl Conditions {
                 for unvouched in vouchers.judge((&call.tool, context), values, plain).await? {
                     let at = Some(unvouched.value.at);
                     let why = unvouched.detail;
-                    let finding = finding(
-                        LayerId::Catalog,
-                        &condition.id,
-                        Reason::ConditionFailed,
-                        at,
-                        why,
-                    );
+                    let finding =
+                        finding(self.layer, &condition.id, Reason::ConditionFailed, at, why);
                     objections.add(unvouched.otherwise, finding);
                 }
             }

@@ -41,7 +41,7 @@ pub fn number(text: &str) -> Result<Decimal, &'static str> {
 ///
 /// # Errors
 /// No number, or one that is not exact.
-pub(super) fn amount(node: &Node, raw: &[u8]) -> Result<Decimal, &'static str> {
+pub(crate) fn amount(node: &Node, raw: &[u8]) -> Result<Decimal, &'static str> {
     match &node.kind {
         Kind::String(text) => number(text),
         Kind::Number => {

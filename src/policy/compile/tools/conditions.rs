@@ -200,7 +200,7 @@ fn contradictions(field: &Field<'_>, tests: &[Test]) -> Option<()> {
 }
 
 /// An exact decimal, as a number or in quotes.
-fn decimal(field: &Field<'_>) -> Option<Decimal> {
+pub(super) fn decimal(field: &Field<'_>) -> Option<Decimal> {
     let text = match &field.node().kind {
         Kind::Number(_) => field.node().source(),
         _ => field.text()?,
@@ -281,7 +281,7 @@ fn network(field: &Field<'_>) -> Option<IpNet> {
     Some(network)
 }
 
-fn scalars(field: &Field<'_>) -> Option<BTreeSet<Scalar>> {
+pub(super) fn scalars(field: &Field<'_>) -> Option<BTreeSet<Scalar>> {
     let mut scalars = BTreeSet::new();
     let mut whole = true;
     for entry in field.filled_list()? {

@@ -122,6 +122,7 @@ fn tool_rule(field: &Field<'_>, names: &Names<'_>, order: &mut Order) -> Option<
         Some(field) => field.choice(&[("read", Effect::Read), ("write", Effect::Write)]),
         None => Some(Effect::default()),
     };
+    let harmless = fields.optional_or("prepare", false, |f| f.choice(&[("harmless", true)]));
     let usual = match effect {
         Some(Effect::Write) if names.approved => Fallback::USUAL,
         _ => Fallback::default(),
@@ -153,7 +154,7 @@ fn tool_rule(field: &Field<'_>, names: &Names<'_>, order: &mut Order) -> Option<
         conditions::condition(rule, names)
     });
     let ticket = match fields.optional("ticket") {
-        Some(field) => ticket::ticket(&field).map(Some),
+        Some(field) => ticket::ticket(&field, names).map(Some),
         None => Some(None),
     };
     Some(ToolRule {
@@ -161,6 +162,7 @@ fn tool_rule(field: &Field<'_>, names: &Names<'_>, order: &mut Order) -> Option<
         matcher: matcher?,
         deny: deny?,
         effect: effect?,
+        harmless: harmless?,
         executes_at: executes_at?,
         egress: egress?,
         secrets: secrets?,
@@ -187,6 +189,7 @@ fn deny_alone(rule: &Field<'_>, field: &Field<'_>) -> Option<bool> {
     }
     let others = [
         "effect",
+        "prepare",
         "executes_at",
         "egress",
         "secrets",

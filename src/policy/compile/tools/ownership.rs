@@ -33,14 +33,14 @@ pub(super) fn ownership(field: &Field<'_>, names: &Names<'_>) -> Option<Ownershi
     })
 }
 
-fn with(field: &Field<'_>, bind: Option<&str>) -> Option<Vec<(String, Selector)>> {
+pub(super) fn with(field: &Field<'_>, bind: Option<&str>) -> Option<Vec<(String, Selector)>> {
     let mut read = Vec::new();
     let mut whole = true;
     for (key, value) in field.entries()? {
         let name = parameter(&key, key.text());
         if name.as_deref() == bind && bind.is_some() {
             key.error(
-                format!("`:{}` is bound by `as` already", key.text()),
+                format!("`:{}` is bound already", key.text()),
                 "choose another name, here and in the look-up",
             );
             whole = false;

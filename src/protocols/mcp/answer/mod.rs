@@ -13,8 +13,9 @@ pub(super) use find::is_response;
 use super::asked::{Conversations, Key, Question};
 use super::endpoint::Bases;
 use super::message::id_text;
+use super::schemas::Schemas;
 use crate::guard::Decision;
-use crate::item::{Item, Located, Place, ToolOutput};
+use crate::item::{Item, Located, Place, ToolOutput, keep_sources};
 use crate::protocols::strict::{invalid_response, misframed};
 use crate::protocols::{
     Event, Frame, Framing, Malformed, ResponseReader, Step, Unjudged, note, unwritable,
@@ -47,6 +48,7 @@ pub(super) struct Expected {
     /// The conversation, where there is one.
     pub(super) key: Option<Key>,
     pub(super) conversations: Arc<Conversations>,
+    pub(super) schemas: Arc<Schemas>,
     /// Where the stream was asked for, if it may announce an endpoint.
     pub(super) stream: Option<(Arc<Bases>, http::Uri)>,
     /// Nothing is awaited: the stream may be silent.
@@ -114,7 +116,8 @@ impl Content {
     fn items(&self) -> Result<(Vec<Located>, usize), Malformed> {
         let finder = self.find()?;
         let found = finder.texts.finish("upstream_too_large")?;
-        let items = found.into_iter().map(|found| found.located).collect();
+        let mut items: Vec<_> = found.into_iter().map(|found| found.located).collect();
+        keep_sources(&mut items, self.document.bytes());
         Ok((items, finder.binary))
     }
 }
@@ -162,6 +165,15 @@ impl Reader {
                 .into_iter()
                 .map(|node| self.question(&document, node))
                 .collect();
+            for (node, question) in messages(&document).into_iter().zip(&questions) {
+                if question
+                    .as_ref()
+                    .is_some_and(|q| &*q.method == "tools/list")
+                    && let Some(result) = node.get("result")
+                {
+                    self.expected.schemas.learn(result);
+                }
+            }
             if let [
                 Some(Question {
                     instead: Some(instead),

@@ -1,10 +1,13 @@
 //! Requests: where untrusted texts, tool definitions and provider-run tools stand.
 
 mod content;
+mod made;
 mod tools;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+
+pub(super) use made::made;
 
 use super::routes::{Endpoint, endpoint};
 use super::{Rules, exact_keys_in_request as check, invalid_request, present};
@@ -214,12 +217,7 @@ impl<'d> Finder<'d> {
         let Ok(args) = Arguments::read(written.as_bytes().to_vec().into()) else {
             return tool;
         };
-        let call = ToolCall {
-            tool: tool.clone(),
-            args,
-            call_id: None,
-            again: false,
-        };
+        let call = ToolCall::new(tool.clone(), args);
         match wrapped::judged(wrapped, call) {
             Item::ToolCall(inner) => inner.tool,
             _ => tool,

@@ -1,0 +1,210 @@
+//! Many calls, and calls in disguise.
+
+use holdpoint::store::tickets::{
+    Channel, Decider, NewMandate, Person, TicketState, Verdict, Voter,
+};
+use serde_json::{Value, json};
+
+use super::desk::{BOB, Call, Desk, POLICY, Shelf, done, mcp, refund};
+use crate::support::upstream::{Received, Step, answer};
+
+pub async fn row_36_a_gated_call_in_a_generic_tool(shelf: &Shelf) {
+    let policy = format!(
+        "{POLICY}  - tool: http_request
+    when:
+      - {{at: /method, one_of: [GET, HEAD], else: hold}}
+      - {{at: /url, matches: \"https://shop\\\\.example/public/[a-z]*\", else: hold}}
+"
+    )
+    .replace("catalog: off", "catalog: enforce");
+    let desk = Desk::with(shelf, &policy, "", done).await;
+    let ask = |session, arguments: Value| Call {
+        target: "/shop/fetch",
+        session,
+        ..refund().saying(&arguments.to_string())
+    };
+    let url = "https://shop.example/public/list";
+    assert_eq!(
+        desk.ask(&ask("s0", json!({"method": "GET", "url": url})))
+            .await
+            .status,
+        201
+    );
+    for (session, hidden) in [
+        ("s1", json!({"method": "POST", "url": url})),
+        ("s2", json!({"method": "post", "url": url})),
+        ("s3", json!({"method": "GET\r\nPOST", "url": url})),
+        (
+            "s4",
+            json!({"method": "GET", "url": "https://shop.example/refunds?do=1"}),
+        ),
+        ("s5", json!({"url": url})),
+        ("s6", json!({"method": ["GET"], "url": url})),
+    ] {
+        let code = desk.code(&ask(session, hidden.clone())).await;
+        assert_eq!(code, (403, "approval_required".to_owned()), "{hidden}");
+    }
+    assert_eq!(desk.reached(), 1);
+}
+
+pub async fn row_39_a_prepared_row(shelf: &Shelf) {
+    // Nobody has said that preparing is harmless: it is held like a write, and a denied one leaves nothing behind.
+    let desk = Desk::open(shelf).await;
+    let prepare = Call {
+        target: "/shop/prepare",
+        ..refund()
+    };
+    let ticket = desk.held(&prepare).await;
+    desk.say(&ticket, Verdict::Deny, "boss").await.unwrap();
+    assert_eq!(
+        desk.code(&prepare).await,
+        (403, "approval_denied".to_owned())
+    );
+    assert_eq!(
+        (desk.state(&ticket).await, desk.reached()),
+        (TicketState::Denied, 0)
+    );
+}
+
+pub async fn row_40_a_flood(shelf: &Shelf) {
+    let desk = Desk::open(shelf).await;
+    let nth = |n: usize, session| Call {
+        session,
+        ..refund().saying(&format!(r#"{{"order":"A-{n}","amount":1}}"#))
+    };
+    // Folded, then capped for the session.
+    for n in 0..5 {
+        for _ in 0..3 {
+            assert!(desk.code(&nth(n, "s1")).await.1.starts_with("approval_"));
+        }
+    }
+    let capped = desk.ask(&nth(5, "s1")).await;
+    assert_eq!(
+        (capped.status, capped.code().as_str()),
+        (403, "approval_limit")
+    );
+    assert_eq!(capped.json()["retry"]["after_s"], 60);
+    // And for the user, however many sessions there are.
+    for (index, session) in ["s2", "s3", "s4"].into_iter().enumerate() {
+        for n in 0..5 {
+            let code = desk.code(&nth(10 * (index + 1) + n, session)).await.1;
+            assert_eq!(code, "approval_required");
+        }
+    }
+    assert_eq!(desk.code(&nth(99, "s5")).await.1, "approval_limit");
+    // A denied call does not ask again and again.
+    let first = desk.all().await.pop().unwrap();
+    desk.deny(&first.id).await;
+    for _ in 0..3 {
+        assert_eq!(desk.code(&nth(0, "s1")).await.1, "approval_denied");
+    }
+    assert_eq!(desk.all().await.len(), 20);
+    // Others are not affected.
+    let bobs = Call {
+        key: BOB,
+        session: "s1",
+        ..refund()
+    };
+    let ticket = desk.approved(&bobs).await;
+    assert_eq!(desk.ask(&bobs).await.status, 201);
+    assert_eq!(desk.state(&ticket).await, TicketState::Succeeded);
+    assert_eq!(desk.reached(), 1);
+}
+
+/// A server of the revision with batches: what it gets it answers, id by id.
+fn server(got: &Received) -> Vec<Step> {
+    let message: Value = serde_json::from_slice(&got.body).unwrap();
+    let text = message["params"]["name"].as_str().unwrap_or_default();
+    let body = json!({"jsonrpc": "2.0", "id": message["id"],
+        "result": {"content": [{"type": "text", "text": text}]}});
+    answer("200 OK", "application/json", body.to_string())
+}
+
+pub async fn row_35_a_batch(shelf: &Shelf) {
+    let desk = Desk::with(shelf, POLICY, "", server).await;
+    let call = |id: u64, tool: &str, arguments: Value| {
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
+            "params": {"name": tool, "arguments": arguments}})
+    };
+    let batch = |calls: Vec<Value>| {
+        mcp(super::desk::ANN, 0, "", Value::Null)
+            .saying(&Value::from(calls).to_string())
+            .with("mcp-protocol-version", "2025-03-26")
+    };
+    let calls = || {
+        batch(vec![
+            call(1, "get_order", json!({"order_id": "A-1"})),
+            call(2, "refund", json!({"order": "A-1", "amount": 1})),
+            call(3, "get_order", json!({"order_id": "A-2"})),
+        ])
+    };
+    let answered = desk.ask(&calls()).await;
+    assert_eq!(answered.status, 200, "{answered:?}");
+    let answers = answered.json();
+    let of = |answers: &Value, id: u64| {
+        let found = answers
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|one| one["id"] == id);
+        found.unwrap()["result"].clone()
+    };
+    assert_eq!(of(&answers, 1)["content"][0]["text"], "get_order");
+    assert_eq!(of(&answers, 3)["content"][0]["text"], "get_order");
+    let held = of(&answers, 2);
+    assert_eq!(held["isError"], true);
+    let told = &held["_meta"]["holdpoint/refusal"];
+    assert_eq!(told["error"], "approval_required");
+    assert_eq!(desk.reached(), 2);
+    desk.approve(&super::desk::ticket(told)).await;
+    let answers = desk.ask(&calls()).await.json();
+    assert_eq!(of(&answers, 2)["content"][0]["text"], "refund");
+    assert_eq!(desk.reached(), 5);
+    // Later revisions have none.
+    let mut later = calls();
+    later
+        .headers
+        .retain(|(name, _)| *name != "mcp-protocol-version");
+    let later = later.with("mcp-protocol-version", "2025-06-18");
+    assert_eq!(desk.ask(&later).await.status, 400);
+    assert_eq!(desk.reached(), 5);
+}
+
+pub async fn row_34_two_calls_under_one_mandate(shelf: &Shelf) {
+    let policy = POLICY.replace(
+        "summary: \"Refund",
+        "mandate: {amount: /amount, at_most: \"50\", uses: 5, for: 24h}, summary: \"Refund",
+    );
+    let desk = Desk::with(shelf, &policy, "", done).await;
+    let nth = |n: usize, amount: u32| {
+        refund().saying(&format!(r#"{{"order":"A-{n}","amount":{amount}}}"#))
+    };
+    let asked = desk.held(&nth(0, 1)).await;
+    let digest = desk.ticket(&asked).await.digest.to_string();
+    let boss = Voter::new(
+        Person::new("config", "boss"),
+        vec!["finance".to_owned()],
+        Channel::Api,
+    );
+    let mandate = NewMandate {
+        ticket: asked,
+        by: Decider::Person(boss),
+        digest_prefix: Some(digest[..12].to_owned()),
+        uses: None,
+        at_most: None,
+        within: None,
+        comment: None,
+    };
+    desk.store().grant(mandate).await.unwrap();
+    // Each alone is within 50, both are not.
+    let (one, two) = (nth(1, 30), nth(2, 30));
+    let (one, two) = tokio::join!(desk.ask(&one), desk.ask(&two));
+    let mut statuses = [one.status, two.status];
+    statuses.sort_unstable();
+    assert_eq!(statuses, [201, 403], "{one:?} {two:?}");
+    assert_eq!(desk.reached(), 1);
+    // What is left of it is still good, to the last unit.
+    assert_eq!(desk.ask(&nth(3, 20)).await.status, 201);
+    assert_eq!(desk.code(&nth(4, 1)).await.1, "approval_required");
+    assert_eq!(desk.reached(), 2);
+}

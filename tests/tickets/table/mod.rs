@@ -1,0 +1,86 @@
+//! The failure table: what becomes of a call that needs a ticket in forty situations, each shown against the real proxy on
+//! one kind of store. Each row is a function, so that every store has the same ones.
+
+pub mod desk;
+pub mod floods;
+pub mod matching;
+pub mod once;
+pub mod outcomes;
+pub mod people;
+pub mod shown;
+pub mod stores;
+pub mod today;
+
+/// A test of each row, on the shelf that `$shelf` gives; `None`: it cannot be had here, and says why.
+macro_rules! rows {
+    ($shelf:path; $($module:ident { $($row:ident)* })*) => { $($(
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $row() {
+            if let Some(shelf) = $shelf().await {
+                $crate::table::$module::$row(&shelf).await;
+            }
+        }
+    )*)* };
+}
+
+/// Every row of the table.
+macro_rules! every_row {
+    ($shelf:path) => {
+        $crate::table::rows! { $shelf;
+            matching {
+                row_01_a_gated_call_without_a_ticket
+                row_02_the_same_call_fifty_times
+                row_06_one_argument_changed
+                row_07_another_spelling
+                row_08_what_readers_read_differently
+                row_09_another_caller
+                row_10_another_upstream_or_tool
+                row_32_words_and_flags_of_the_model
+            }
+            once {
+                row_03_approved_then_sent_once
+                row_04_again_after_success
+                row_05_a_hundred_at_once
+                row_26_the_client_leaves_while_held
+            }
+            today {
+                row_11_the_definition_changed
+                row_13_the_object_changed
+                row_37_keys_were_rotated
+                row_12_the_policy_was_tightened
+                row_14_expired_and_the_clock_steps_back
+            }
+            people {
+                row_15_revoked_while_held
+                row_16_the_requester_approves
+                row_17_one_person_twice
+                row_18_an_agents_credential
+                row_19_approve_and_deny_race
+            }
+            outcomes {
+                row_20_the_upstream_refuses_the_connection
+                row_21_the_upstream_answers_with_an_error
+                row_22_the_upstream_times_out
+                row_23_killed_before_the_receipt
+                row_24_killed_after_the_receipt
+                row_25_what_became_of_it
+            }
+            stores {
+                row_27_the_store_is_gone
+            }
+            shown {
+                row_33_padded_and_reordered_arguments
+                row_38_an_injection_in_a_receipt
+            }
+            floods {
+                row_34_two_calls_under_one_mandate
+                row_35_a_batch
+                row_36_a_gated_call_in_a_generic_tool
+                row_39_a_prepared_row
+                row_40_a_flood
+            }
+        }
+    };
+}
+
+pub(crate) use {every_row, rows};
