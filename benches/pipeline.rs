@@ -128,7 +128,9 @@ async fn clear(guard: &Guard, protocol: &OpenAiChat, body: Bytes) -> Result<Byte
     let decision = guard.decide(&exchange).await?;
     match protocol.write(request, &decision)? {
         Written::Forward(request) => Ok(request.body),
-        Written::Refuse(_) | Written::Replay(_) => bail!("a harmless request is not forwarded"),
+        Written::Refuse(_) | Written::Ask(..) | Written::Replay(_) => {
+            bail!("a harmless request is not forwarded")
+        }
     }
 }
 

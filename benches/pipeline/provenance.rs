@@ -77,13 +77,8 @@ async fn turn(
     let request = read_request(body)?;
     let asked = exchange(Leg::ToUpstream, protocol.read(&request)?);
     guard.decide(&asked).await?;
-    let call = ToolCall {
-        tool: "send".into(),
-        args: Arguments::read(Bytes::from_static(br#"{"to": "ann.99@x.example"}"#))
-            .map_err(|error| anyhow!("{error:?}"))?,
-        call_id: None,
-        again: false,
-    };
+    let args = Arguments::read(Bytes::from_static(br#"{"to": "ann.99@x.example"}"#));
+    let call = ToolCall::new("send".into(), args.map_err(|error| anyhow!("{error:?}"))?);
     let located = Located {
         place: Place::default(),
         item: Item::ToolCall(call),

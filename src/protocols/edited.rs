@@ -17,7 +17,7 @@ pub enum Edited {
     /// It is sent so.
     Body(Bytes),
     /// It cannot be sent.
-    Refused(Refusal),
+    Refused(Box<Refusal>),
 }
 
 /// Writes rulings into a request. One that no ruling touches goes on as it came.
@@ -36,7 +36,7 @@ pub fn write(
     let document = request.json.take().ok_or_else(unwritable)?;
     let body = match edit(&document)? {
         Edited::Body(body) => body,
-        Edited::Refused(refusal) => return Ok(Written::Refuse(refusal)),
+        Edited::Refused(refusal) => return Ok(Written::Refuse(*refusal)),
     };
     request.json = Some(Document::read(body.clone(), BODY_DEPTH).map_err(|_| unwritable())?);
     request.body = body;

@@ -231,7 +231,7 @@ fn driver(
     })?;
     let done = if transit.kind() == RouteKind::Model {
         let may_hold = |tool: &ToolName| transit.guard.may_hold(tool);
-        transit.entry.protocol.done(request, &may_hold)
+        protocol.done(request, &may_hold)
     } else {
         Vec::new()
     };

@@ -532,13 +532,17 @@ async fn judge(transit: &Transit, request: &Request) -> Result<Judged, Refused> 
 }
 
 /// The judged request, where calls of it wait for an answer; else as it is.
-fn waiting(transit: &Arc<Transit>, request: &Request, judged: Judged) -> Result<Waiting, Judged> {
+fn waiting(
+    transit: &Arc<Transit>,
+    request: &Request,
+    judged: Judged,
+) -> Result<Waiting, Box<Judged>> {
     let protocol = &transit.entry.protocol;
     // Most have nothing that could wait.
     if judged.decision.waits(Some(Duration::ZERO)).is_none()
         || protocol.asks(request, &judged.decision)
     {
-        return Err(judged);
+        return Err(Box::new(judged));
     }
     let least = protocol.patience(request);
     Waiting::begin(transit, (Leg::ToUpstream, Vec::new()), judged, least, None)

@@ -120,14 +120,14 @@ impl Waiting {
         judged: Judged,
         least: Option<Duration>,
         until: Option<Instant>,
-    ) -> Result<Self, Judged> {
+    ) -> Result<Self, Box<Judged>> {
         let Some(within) = judged.decision.waits(least) else {
-            return Err(judged);
+            return Err(Box::new(judged));
         };
         let latest = Instant::now() + within;
         let until = until.map_or(latest, |until| until.min(latest));
         if until <= Instant::now() {
-            return Err(judged);
+            return Err(Box::new(judged));
         }
         match transit.holds.seat(&transit.session) {
             Some(seat) => Ok(Self {
@@ -139,7 +139,7 @@ impl Waiting {
                 until,
                 _seat: seat,
             }),
-            None => Err(judged),
+            None => Err(Box::new(judged)),
         }
     }
 

@@ -163,7 +163,7 @@ impl Driver {
         let judged = self.meant(judged, &groups).await.map_err(undecided)?;
         let message = (Leg::ToAgent, groups);
         let mut judged = match Waiting::begin(&self.transit, message, judged, None, self.until) {
-            Err(judged) => judged,
+            Err(judged) => *judged,
             Ok(waiting) => {
                 self.until = Some(waiting.until);
                 let (transit, judged) = waiting.over().await.map_err(undecided)?;

@@ -12,6 +12,9 @@ use crate::support::rig::config;
 use crate::support::upstream::{Upstream, json as answer};
 use crate::world::{POLICY, PUBLIC, Rig};
 
+/// Header fields.
+type Fields<'f> = Vec<(&'f str, &'f str)>;
+
 /// Split, so that no scanner of repositories takes it for one.
 fn key() -> String {
     ["sk-ant-", "api03-Zx81kQv7Lm2Pq9Rt4Ws6Yb3N"].concat()
@@ -58,7 +61,7 @@ async fn a_credential_in_a_body_never_leaves() {
         "--b\r\nContent-Disposition: form-data; name=\"f\"; filename=\"a.bin\"\r\n\r\n\u{0}{key}\r\n--b--\r\n"
     );
     let plain = key.as_bytes();
-    let cases: Vec<(Vec<(&str, &str)>, Vec<u8>)> = vec![
+    let cases: Vec<(Fields<'_>, Vec<u8>)> = vec![
         (vec![], format!("note: {key}.").into_bytes()),
         (
             vec![("content-type", "application/json")],

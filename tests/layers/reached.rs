@@ -24,13 +24,7 @@ tools:
 ";
 
 fn call(args: &str) -> (Exchange, ToolCall) {
-    let call = ToolCall {
-        tool: "send".into(),
-        args: arguments(args),
-        call_id: None,
-        again: false,
-        hint: None,
-    };
+    let call = ToolCall::new("send".into(), arguments(args));
     (exchange(Item::ToolCall(call.clone()), "ann"), call)
 }
 

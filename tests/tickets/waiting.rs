@@ -116,7 +116,7 @@ fn server(got: &Received) -> Vec<Step> {
     answer("200 OK", "application/json", body.to_string())
 }
 
-fn call(id: u64, meta: Value) -> Call {
+fn call(id: u64, meta: &Value) -> Call {
     let call = mcp(ANN, id, "refund", Value::Null);
     let body = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {
         "name": "refund", "arguments": {"order": "A-1", "amount": 5}, "_meta": meta}});
@@ -127,7 +127,7 @@ fn call(id: u64, meta: Value) -> Call {
 async fn an_mcp_client_sees_progress_while_its_call_waits() {
     let more = "timeouts: {keep_alive: 100ms}";
     let desk = Desk::with(&Shelf::sqlite(), &holding("50s"), more, server).await;
-    let mut client = desk.begin(&call(7, json!({"progressToken": "p-1"}))).await;
+    let mut client = desk.begin(&call(7, &json!({"progressToken": "p-1"}))).await;
     let head = client.head().await;
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");
     assert!(head.contains("content-type: text/event-stream"), "{head}");
@@ -141,7 +141,9 @@ async fn an_mcp_client_sees_progress_while_its_call_waits() {
     assert!(last.contains(r#""id":7"#), "{last}");
     assert_eq!(desk.reached(), 1);
     // Who wants no progress gets comments.
-    let mut quiet = desk.begin(&call(8, json!({"holdpoint-again": true}))).await;
+    let mut quiet = desk
+        .begin(&call(8, &json!({"holdpoint-again": true})))
+        .await;
     quiet.head().await;
     quiet.until(": keep-alive\n\n").await;
     let second = desk.asked(2).await[0].id.clone();
@@ -156,7 +158,7 @@ async fn an_mcp_client_without_streams_waits_in_silence_and_replays_say_so() {
     let desk = Desk::with(&Shelf::sqlite(), &holding("50s"), "", server).await;
     let plain = |id| Call {
         headers: vec![("accept", "application/json".to_owned())],
-        ..call(id, json!({}))
+        ..call(id, &json!({}))
     };
     let mut client = desk.begin(&plain(7)).await;
     desk.waiting(1).await;
@@ -188,12 +190,12 @@ async fn a_refusal_is_structured_where_no_schema_stands_against_it() {
     };
     let desk = Desk::with(&Shelf::sqlite(), POLICY, "", script).await;
     // Nobody knows yet.
-    let unknown = desk.ask(&call(1, json!({}))).await.json();
+    let unknown = desk.ask(&call(1, &json!({}))).await.json();
     assert_eq!(unknown["result"].get("structuredContent"), None);
     let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"});
     let listed = mcp(ANN, 2, "", Value::Null).saying(&list.to_string());
     assert_eq!(desk.ask(&listed).await.status, 200);
-    let plain = desk.ask(&call(3, json!({}))).await;
+    let plain = desk.ask(&call(3, &json!({}))).await;
     let facts = plain.json()["result"]["structuredContent"].clone();
     assert_eq!(facts, told(&plain));
     assert_eq!(facts["error"], "approval_pending");
@@ -207,13 +209,13 @@ async fn a_refusal_is_structured_where_no_schema_stands_against_it() {
 async fn a_hint_is_not_authority_and_does_not_leave() {
     let desk = Desk::with(&Shelf::sqlite(), POLICY, "", server).await;
     let held = desk
-        .ask(&call(1, json!({"holdpoint-ticket": "tkt_forged"})))
+        .ask(&call(1, &json!({"holdpoint-ticket": "tkt_forged"})))
         .await;
     assert_eq!(told(&held)["error"], "approval_required");
     let ticket = first(&desk).await;
     desk.approve(&ticket).await;
     let named = json!({"holdpoint-ticket": ticket.as_str(), "trace": "t"});
-    let sent = desk.ask(&call(2, named)).await;
+    let sent = desk.ask(&call(2, &named)).await;
     assert_eq!(sent.json()["result"]["content"][0]["text"], "refunded");
     let got = desk.upstream.only();
     let meta = serde_json::from_slice::<Value>(&got.body).unwrap()["params"]["_meta"].clone();

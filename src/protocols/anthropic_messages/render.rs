@@ -30,7 +30,7 @@ pub(super) fn write(
         let sealed = sealed(root);
         let is_stuck = |item: &Found<'_>| is_within(item, &found, &sealed);
         if let Some(refusal) = edited::refused(&found, &decision.rulings, is_stuck) {
-            return Ok(Edited::Refused(refusal));
+            return Ok(Edited::Refused(Box::new(refusal)));
         }
         let mut splice = Splice::new(document);
         let gone = texts::write(&mut splice, &found, &decision.rulings)?;

@@ -94,9 +94,8 @@ impl Mcp {
 
     /// Takes an own state, and the answer to the own question, out of a call.
     pub(super) fn taken_back(&self, mut request: Request) -> Result<Request, Malformed> {
-        let old = match &request.json {
-            Some(document) => document.clone(),
-            None => return Ok(request),
+        let Some(old) = request.json.clone() else {
+            return Ok(request);
         };
         let params = match Message::read(&old) {
             Ok(Message::Request {
@@ -110,7 +109,7 @@ impl Mcp {
         let Some(sealed) = state.and_then(|state| state.strip_prefix(OWN)) else {
             return Ok(request);
         };
-        let stale = || {
+        let not_good = || {
             refused(
                 "is not one of this proxy's for this caller, or has run out: send the call without it",
             )
@@ -118,10 +117,10 @@ impl Mcp {
         let caller = request.parts.extensions.get::<Arc<Principal>>();
         let opened = caller.zip(self.sealer.as_ref());
         let opened = opened.and_then(|(caller, sealer)| sealer.open(&used_for(caller), sealed));
-        let opened = opened.ok_or_else(stale)?;
-        let state: State<'_> = serde_json::from_slice(&opened).map_err(|_| stale())?;
+        let opened = opened.ok_or_else(not_good)?;
+        let state: State<'_> = serde_json::from_slice(&opened).map_err(|_| not_good())?;
         if state.until <= SystemClock.now() {
-            return Err(stale());
+            return Err(not_good());
         }
         let accepted = accepted(params)?;
         let mut splice = Splice::new(&old);

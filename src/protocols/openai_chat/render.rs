@@ -40,7 +40,7 @@ fn edited(
 ) -> Result<Edited, Malformed> {
     let found = read::found(document.root(), route)?;
     if let Some(refusal) = edited::refused(&found, &decision.rulings, |_| false) {
-        return Ok(Edited::Refused(refusal));
+        return Ok(Edited::Refused(Box::new(refusal)));
     }
     let mut splice = Splice::new(document);
     let elements = texts::write(&mut splice, &found, &decision.rulings)?;

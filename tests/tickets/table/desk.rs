@@ -415,8 +415,8 @@ pub fn ticket(facts: &Value) -> TicketId {
 
 /// A call of a tool over MCP, of the revision with sessions.
 pub fn mcp(key: &'static str, id: u64, tool: &str, arguments: Value) -> Call {
-    let body = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
-        "params": {"name": tool, "arguments": arguments}});
+    let params = Value::from_iter([("name", Value::from(tool)), ("arguments", arguments)]);
+    let body = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
     Call {
         key,
         session: "s1",

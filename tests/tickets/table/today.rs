@@ -8,7 +8,7 @@ use holdpoint::store::tickets::{Channel, Decider, Person, TicketState, Verdict, 
 use serde_json::{Value, json};
 
 use super::desk::{ANN, Call, Desk, POLICY, Shelf, config, done, mcp, refund, ticket, told};
-use crate::support::clock::StillClock;
+use crate::conformance::clock::StillClock;
 use crate::support::upstream::{Received, Step, answer};
 
 /// An MCP server whose tool describes itself as the switch says.
@@ -178,13 +178,13 @@ pub async fn row_14_expired_and_the_clock_steps_back(shelf: &Shelf) {
     let clock = StillClock::new();
     let desk = Desk::at(shelf, POLICY, "", clock.clone(), done).await;
     let ticket = desk.approved(&refund()).await;
-    clock.forward(Duration::from_secs(15 * 60 + 1));
+    clock.forward(Duration::from_mins(15) + Duration::from_secs(1));
     assert_eq!(
         desk.code(&refund()).await,
         (403, "approval_expired".to_owned())
     );
     assert_eq!(desk.state(&ticket).await, TicketState::Expired);
-    clock.back(Duration::from_secs(10 * 60));
+    clock.back(Duration::from_mins(10));
     assert_eq!(desk.state(&ticket).await, TicketState::Expired);
     // It is a new request, and the old answer does not count for it.
     let asked = desk.held(&refund()).await;
