@@ -296,9 +296,9 @@ async fn two_processes_count_together() {
     let nodes = [base.serving().await, base.serving().await];
     let ledgers: Vec<Arc<dyn Ledger>> = nodes.into_iter().map(|n| n.ledger.unwrap()).collect();
     let now = "2026-11-30T12:00:00Z".parse().unwrap();
-    let charges = (0..40).map(|n| ledgers[n % 2].charge(vec![entry(7, 100, None)], now));
+    let asked = (0..40).map(|n| ledgers[n % 2].charge(vec![entry(7, 100, None)], now));
     let mut made = Vec::new();
-    for charged in join_all(charges).await {
+    for charged in join_all(asked).await {
         match charged {
             Ok(charged) => made.push(charged),
             Err(error) => assert!(matches!(error, Uncharged::Exceeded(_)), "{error}"),

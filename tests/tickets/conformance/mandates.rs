@@ -36,11 +36,11 @@ fn offered(order: &str) -> Presented {
     call
 }
 
-fn spend(amount: &str) -> Option<Spend> {
-    Some(Spend {
+fn spend(amount: &str) -> Spend {
+    Spend {
         amount: decimal(amount),
         currency: Some("EUR".to_owned()),
-    })
+    }
 }
 
 fn wanted(ticket: holdpoint::names::TicketId, by: Decider) -> NewMandate {
@@ -63,7 +63,7 @@ async fn granted(desk: &Desk, call: &Presented) -> Mandate {
 
 async fn claim(desk: &Desk, call: &Presented, amount: &str) -> Mandated {
     desk.store
-        .claim_under(call.clone(), spend(amount))
+        .claim_under(call.clone(), Some(spend(amount)))
         .await
         .unwrap()
 }
@@ -235,25 +235,27 @@ pub async fn a_repeated_call_is_not_a_second_spend(bed: &dyn Bed) {
     assert_eq!(word(&desk, &deliberate, "10").await, "claimed");
 }
 
+/// Makes another call of it.
+type Change = fn(&mut Presented);
+
 pub async fn nothing_else_is_covered(bed: &dyn Bed) {
     let desk = Desk::open(bed).await;
     let mut first = offered("A-1");
     first.terms.mandate.as_mut().unwrap().same = vec!["/currency".to_owned()];
     let mandate = granted(&desk, &first).await;
     assert_eq!(mandate.same["/currency"], "EUR");
-    type Change = fn(&mut Presented);
     let changes: [(&str, Change); 10] = [
         ("user", |c| {
-            Arc::make_mut(&mut c.principal).subject = "bob".into()
+            Arc::make_mut(&mut c.principal).subject = "bob".into();
         }),
         ("issuer", |c| {
-            Arc::make_mut(&mut c.principal).issuer = "x".into()
+            Arc::make_mut(&mut c.principal).issuer = "x".into();
         }),
         ("tenant", |c| {
-            Arc::make_mut(&mut c.principal).tenant = "x".into()
+            Arc::make_mut(&mut c.principal).tenant = "x".into();
         }),
         ("agent", |c| {
-            Arc::make_mut(&mut c.principal).agent = "x".into()
+            Arc::make_mut(&mut c.principal).agent = "x".into();
         }),
         ("session", |c| c.session = Some("s2".into())),
         ("upstream", |c| c.upstream = "x".into()),

@@ -127,10 +127,10 @@ pub async fn a_follower_moves_by_one_hand(bed: &dyn Bed) {
     assert_eq!(desk.store.cursor(name()).await.unwrap(), 0);
     assert!(!desk.store.advance(name(), 3, 4).await.unwrap());
     assert!(desk.store.advance(name(), 0, 3).await.unwrap());
-    let moves = (0..10).map(|_| desk.store.advance(name(), 3, 5));
-    let moved = join_all(moves).await;
-    let moved = moved.into_iter().filter(|moved| *moved.as_ref().unwrap());
-    assert_eq!(moved.count(), 1);
+    let asked = (0..10).map(|_| desk.store.advance(name(), 3, 5));
+    let done = join_all(asked).await;
+    let done = done.into_iter().filter(|done| *done.as_ref().unwrap());
+    assert_eq!(done.count(), 1);
     assert_eq!(desk.store.cursor(name()).await.unwrap(), 5);
     assert_eq!(desk.store.cursor("other".to_owned()).await.unwrap(), 0);
 }

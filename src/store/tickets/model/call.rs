@@ -32,7 +32,7 @@ pub struct Terms {
     pub roles: Vec<String>,
     /// How many different people must approve: 1 or more.
     pub approvals: u32,
-    /// An approval counts only with WebAuthn or a log-in moments ago.
+    /// An approval counts only with a security key or a log-in moments ago.
     pub fresh: bool,
     /// How long the request and its approval live.
     pub ttl: Duration,

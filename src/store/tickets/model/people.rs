@@ -102,7 +102,7 @@ pub struct Voter {
     pub own: bool,
     /// How the answer comes.
     pub channel: Channel,
-    /// Vouched for by WebAuthn or a log-in moments ago.
+    /// Vouched for by a security key or a log-in moments ago.
     pub strong: bool,
 }
 

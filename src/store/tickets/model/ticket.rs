@@ -55,7 +55,7 @@ pub struct Vote {
     pub channel: Channel,
     /// The person's roles at that moment.
     pub roles: Vec<String>,
-    /// Vouched for by WebAuthn or a log-in moments before.
+    /// Vouched for by a security key or a log-in moments before.
     pub strong: bool,
 }
 
@@ -131,7 +131,7 @@ pub struct Ticket {
     pub roles: Vec<String>,
     /// How many different people must approve.
     pub approvals: u32,
-    /// An approval counts only with WebAuthn or a log-in moments ago.
+    /// An approval counts only with a security key or a log-in moments ago.
     pub fresh: bool,
     /// Policy at the time of the request.
     pub policy: PolicyHash,

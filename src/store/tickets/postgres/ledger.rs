@@ -49,8 +49,8 @@ async fn unfit(tx: &Tx, entries: &[Entry], now: i64) -> Pg<Option<Uncharged>> {
         let own = added
             .iter()
             .filter(|(name, _)| *name == account)
-            .fold(Some(entry.amount), |sum, (_, amount)| {
-                sum?.checked_add(*amount)
+            .try_fold(entry.amount, |sum: Decimal, (_, amount)| {
+                sum.checked_add(*amount)
             });
         let total = own.and_then(|own| known.checked_add(own));
         let fits = match (total, entry.at_most) {

@@ -160,7 +160,7 @@ pub(super) fn insert(
     tx: &Tx<'_>,
     call: &Presented,
     state: TicketState,
-    under: Option<(&MandateId, String)>,
+    under: Option<(&MandateId, &str)>,
 ) -> Sql<TicketId> {
     let id = new_ticket_id();
     let terms = &call.terms;
@@ -193,8 +193,8 @@ pub(super) fn insert(
         ":reconcile": terms.reconcile.as_ref().map(RuleId::as_str),
         ":created_at": tx.now,
         ":expires_at": tx.now.plus(terms.ttl),
-        ":mandate": under.as_ref().map(|(mandate, _)| mandate.as_str()),
-        ":amount": under.as_ref().map(|(_, amount)| amount),
+        ":mandate": under.map(|(mandate, _)| mandate.as_str()),
+        ":amount": under.map(|(_, amount)| amount),
     })?;
     Ok(id)
 }

@@ -175,12 +175,11 @@ pub(super) fn claim_under(tx: &Tx<'_>, call: &Presented, spend: Option<&Spend>) 
         return Ok(Under::None);
     };
     let pending = match rules::present(newest(tx, call)?, call, tx.now.0, tx.limits) {
-        Step::Request(None) => None,
+        // One that ran out unanswered is no longer asked for: the mandate came meanwhile.
+        Step::Request(None) | Step::TellOnce(..) => None,
         Step::Tell(Standing::Waiting { ticket, .. }) | Step::Request(Some((ticket, _))) => {
             Some(ticket)
         }
-        // It ran out unanswered, and the mandate came meanwhile.
-        Step::TellOnce(..) => None,
         Step::Tell(Standing::Approved(_)) => return Ok(Under::None),
         step => return follow(tx, call, step).map(Under::Said),
     };
@@ -192,8 +191,10 @@ pub(super) fn claim_under(tx: &Tx<'_>, call: &Presented, spend: Option<&Spend>) 
     if let Some(ticket) = pending {
         super::calls::void(tx, &ticket.id, crate::store::tickets::Cause::Withdrawn)?;
     }
-    let amount = spend.map_or(Decimal::ZERO, |spend| spend.amount);
-    let under = Some((&found.id, amount.to_string()));
+    let amount = spend
+        .map_or(Decimal::ZERO, |spend| spend.amount)
+        .to_string();
+    let under = Some((&found.id, amount.as_str()));
     let id = insert(tx, call, TicketState::Approved, under)?;
     let ticket = read(tx, &id)?;
     let claimed = take(tx, call, &ticket)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
