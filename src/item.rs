@@ -213,6 +213,10 @@ impl ModelText {
 
 /// What bears on a piece of a text besides itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "four facts that are independent of each other"
+)]
 pub struct Around {
     /// What begins in the piece does not end in it.
     pub is_open: bool,

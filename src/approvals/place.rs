@@ -91,11 +91,14 @@ mod tests {
         headers
     }
 
+    /// Header fields, and what is said of them.
+    type Case = (&'static [(&'static str, &'static str)], bool, bool);
+
     #[test]
     fn forms_come_from_our_own_pages() {
         let named = Place::new(Some("https://approve.example/".parse().unwrap()));
         let bare = Place::new(None);
-        let cases: [(&[(&str, &str)], bool, bool); 11] = [
+        let cases: [Case; 11] = [
             (
                 &[
                     ("host", "approve.example"),

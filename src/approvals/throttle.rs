@@ -83,7 +83,7 @@ mod tests {
     fn too_many_wait_until_the_while_is_over() {
         let start: Timestamp = "2026-11-30T12:00:00Z".parse().unwrap();
         let after = |seconds| start + jiff::SignedDuration::from_secs(seconds);
-        let throttle = Throttle::new(2, Duration::from_secs(60));
+        let throttle = Throttle::new(2, Duration::from_mins(1));
         throttle.count("a", after(0));
         assert_eq!(throttle.wait(&"a", after(0)), None);
         throttle.count("a", after(10));

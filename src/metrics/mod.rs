@@ -172,16 +172,15 @@ impl Metrics {
             "What each layer said of each item.",
             &["layer", "mode", "verdict"],
         );
-        let layers = registered(
-            &registry,
-            HistogramVec::new(
-                HistogramOpts::new(
-                    "holdpoint_layer_duration_seconds",
-                    "Time one layer took for one item.",
-                )
-                .buckets(LAYER_SECONDS.to_vec()),
-                &["layer"],
-            ),
+        let seconds = |name: &str, help: &str, buckets: &[f64], label: &str| {
+            let opts = HistogramOpts::new(name, help).buckets(buckets.to_vec());
+            registered(&registry, HistogramVec::new(opts, &[label]))
+        };
+        let layers = seconds(
+            "holdpoint_layer_duration_seconds",
+            "Time one layer took for one item.",
+            &LAYER_SECONDS,
+            "layer",
         );
         let metrics = Self {
             requests: counters(
@@ -189,16 +188,11 @@ impl Metrics {
                 "Requests that ended, by class of the status sent.",
                 &["route", "protocol", "status"],
             ),
-            durations: registered(
-                &registry,
-                HistogramVec::new(
-                    HistogramOpts::new(
-                        "holdpoint_request_duration_seconds",
-                        "From the request's head to the last byte of its answer.",
-                    )
-                    .buckets(REQUEST_SECONDS.to_vec()),
-                    &["route"],
-                ),
+            durations: seconds(
+                "holdpoint_request_duration_seconds",
+                "From the request's head to the last byte of its answer.",
+                &REQUEST_SECONDS,
+                "route",
             ),
             verdicts: each_verdict(&verdicts),
             unreadable: counters(

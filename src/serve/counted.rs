@@ -39,17 +39,15 @@ impl Counted {
         })
     }
 
-    fn timed<'a, T, E>(
+    async fn timed<'a, T, E>(
         &'a self,
         step: &'static str,
         asked: Answering<'a, T, E>,
-    ) -> impl Future<Output = Result<T, E>> + use<'a, T, E> {
-        async move {
-            let began = Instant::now();
-            let answer = asked.await;
-            self.metrics.ticket_store(step, began.elapsed());
-            answer
-        }
+    ) -> Result<T, E> {
+        let began = Instant::now();
+        let answer = asked.await;
+        self.metrics.ticket_store(step, began.elapsed());
+        answer
     }
 
     fn claimed(&self, claim: Box<dyn Claim>) -> Box<dyn Claim> {

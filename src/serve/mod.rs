@@ -41,8 +41,9 @@ use crate::layers::tickets::reconcile::Reconciler;
 use crate::metrics::Metrics;
 use crate::policy::Policy;
 use crate::proxy::{HttpUpstream, ProxyService, Setup, Upstream, readers, service};
-use crate::settings::Settings;
+use crate::settings::{Listen, Settings};
 use crate::source::{Problem, Problems};
+use crate::store::tickets::TicketStore;
 use crate::store::{Stores, tickets};
 use crate::verdict::{LayerId, Mode};
 
@@ -250,23 +251,7 @@ pub async fn start_with(
         Some(files) => Speech::Tls(tls::acceptor("listen.forward_tls", files, tls::ONE)?),
         None => Speech::Plain { h2c: false },
     };
-    let agents = bind("agents", listen.agents).await;
-    let operations = bind("operations", listen.operations).await;
-    let approver = listen.approvers.zip(tickets.clone());
-    let approvers = match approver {
-        Some((address, store)) => Some(bind("approvers", address).await.map(|l| (l, store))),
-        None => None,
-    };
-    let forward = match listen.forward {
-        Some(address) => Some(bind("forward", address).await),
-        None => None,
-    };
-    let (agents, operations, approvers, forward) = all(
-        agents,
-        operations,
-        approvers.transpose(),
-        forward.transpose(),
-    )?;
+    let (agents, operations, approvers, forward) = bound(listen, tickets.clone()).await?;
 
     let addresses = Addresses {
         agents: local(&agents)?,
@@ -392,6 +377,37 @@ fn setup(
         settings: Arc::clone(settings),
         metrics: Arc::clone(metrics),
     })
+}
+
+/// The listeners of agents, operations, approvers (with the store that they answer in) and of the forward proxy.
+type Listeners = (
+    TcpListener,
+    TcpListener,
+    Option<(TcpListener, Arc<dyn TicketStore>)>,
+    Option<TcpListener>,
+);
+
+/// Binds every listener that the settings name, or says which cannot be bound.
+async fn bound(
+    listen: &Listen,
+    tickets: Option<Arc<dyn TicketStore>>,
+) -> Result<Listeners, Problems> {
+    let agents = bind("agents", listen.agents).await;
+    let operations = bind("operations", listen.operations).await;
+    let approvers = match listen.approvers.zip(tickets) {
+        Some((address, store)) => Some(bind("approvers", address).await.map(|l| (l, store))),
+        None => None,
+    };
+    let forward = match listen.forward {
+        Some(address) => Some(bind("forward", address).await),
+        None => None,
+    };
+    all(
+        agents,
+        operations,
+        approvers.transpose(),
+        forward.transpose(),
+    )
 }
 
 /// All four, or every problem.

@@ -74,13 +74,15 @@ mod tests {
         let text = one.close(&pending).unwrap();
         assert_eq!(one.open(&text).unwrap().state, "s");
         assert!(other.open(&text).is_none());
-        assert!(one.open(&text[..text.len() - 4]).is_none());
+        let (cut, _) = text.split_at(text.len() - 4);
+        assert!(one.open(cut).is_none());
         assert!(one.open("").is_none());
-        let touched = text.replacen(
-            &text[20..21],
-            if &text[20..21] == "A" { "B" } else { "A" },
-            1,
-        );
+        let other_digit = |(at, c): (usize, char)| match (at, c) {
+            (20, 'A') => 'B',
+            (20, _) => 'A',
+            _ => c,
+        };
+        let touched: String = text.chars().enumerate().map(other_digit).collect();
         assert!(one.open(&touched).is_none());
     }
 }

@@ -219,15 +219,13 @@ fn id(binds: &Binds) -> String {
     let mut named = binds
         .iter()
         .map(|(name, value)| (name, text(value).unwrap_or_default()));
-    match (named.next(), named.next()) {
-        (Some((_, only)), None) => only,
-        _ => {
-            let all = binds
-                .iter()
-                .map(|(name, value)| format!("{name}={}", text(value).unwrap_or_default()));
-            all.collect::<Vec<_>>().join(", ")
-        }
+    if let (Some((_, only)), None) = (named.next(), named.next()) {
+        return only;
     }
+    let all = binds
+        .iter()
+        .map(|(name, value)| format!("{name}={}", text(value).unwrap_or_default()));
+    all.collect::<Vec<_>>().join(", ")
 }
 
 fn text(value: &SqlValue) -> Option<String> {

@@ -223,10 +223,10 @@ impl Reconciler {
     fn report(&self, ticket: &Ticket, said: Result<Reconciled, Unreconciled>) {
         let ticket = &ticket.id;
         match said {
-            Ok(Reconciled::Open) => {}
+            // Nothing yet, or somebody else was faster.
+            Ok(Reconciled::Open)
+            | Err(Unreconciled::NotUnknown { .. } | Unreconciled::Answer(_)) => {}
             Ok(found) => tracing::info!(%ticket, ?found, "an unknown outcome was found out"),
-            // Somebody else was faster.
-            Err(Unreconciled::NotUnknown { .. } | Unreconciled::Answer(_)) => {}
             Err(error) => tracing::warn!(%ticket, %error, "an unknown outcome stays unknown"),
         }
     }

@@ -290,7 +290,7 @@ impl Settle {
             reconcile: rule
                 .filter(|rule| rule.reconcile.is_some())
                 .map(|rule| rule.id.clone()),
-            mandate: rule.and_then(|rule| offer(rule)),
+            mandate: rule.and_then(offer),
             idempotent: rule.and_then(|rule| rule.idempotent),
         }
     }
@@ -326,13 +326,13 @@ impl Settle {
                 ours.any(|other| (&one.lookup, &one.id) == (&other.lookup, &other.id))
             })
         };
-        let freezer = unknown.iter().find(|ticket| {
+        let blocking = unknown.iter().find(|ticket| {
             ticket.principal.tenant == call.principal.tenant
                 && ticket.digest != call.call.digest
                 && freezes(ticket)
                 && same(ticket)
         });
-        Ok((full || freezer.is_some()).then(|| {
+        Ok((full || blocking.is_some()).then(|| {
             let why = "the outcome of another call that names the same resource is unknown";
             Settlement::Deny(told(finding.clone(), Reason::OutcomeUnknown, why))
         }))

@@ -97,13 +97,13 @@ impl Mcp {
         let Some(old) = request.json.clone() else {
             return Ok(request);
         };
-        let params = match Message::read(&old) {
-            Ok(Message::Request {
-                method: "tools/call",
-                params: Some(params),
-                ..
-            }) => params,
-            _ => return Ok(request),
+        let Ok(Message::Request {
+            method: "tools/call",
+            params: Some(params),
+            ..
+        }) = Message::read(&old)
+        else {
+            return Ok(request);
         };
         let state = present(params, "requestState").and_then(Node::as_str);
         let Some(sealed) = state.and_then(|state| state.strip_prefix(OWN)) else {

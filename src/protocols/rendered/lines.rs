@@ -24,6 +24,10 @@ enum Phase {
 }
 
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says one thing of the text so far, apart from the others"
+)]
 struct Line {
     phase: Phase,
     indent: usize,
@@ -56,6 +60,10 @@ impl Default for Line {
 }
 
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says one thing of the text so far, apart from the others"
+)]
 pub(super) struct Lines {
     line: Line,
     fence: Option<Fence>,

@@ -237,13 +237,11 @@ impl Text {
             Reach::Never => None,
         };
         // Cells of a table end what stands in them.
-        match span.filter(|span| !span.contains('|')) {
-            Some(span) => Found::Plain(span.len()),
-            None => {
-                self.lines.lose_spans();
-                Found::Plain(length)
-            }
+        if let Some(span) = span.filter(|span| !span.contains('|')) {
+            return Found::Plain(span.len());
         }
+        self.lines.lose_spans();
+        Found::Plain(length)
     }
 
     fn angle(&mut self, near: &str, end: End) -> Found {
@@ -251,9 +249,7 @@ impl Text {
         let reach = match (near.chars().nth(1), near.chars().nth(2)) {
             (None, _) | (Some('/'), None) => return Found::or(end, 1),
             (Some('!'), _) => scan::comment(near, end),
-            (Some('/' | '?'), _) | (Some('a'..='z' | 'A'..='Z'), _)
-                if scan::starts_with_tag(near) =>
-            {
+            (Some('/' | '?' | 'a'..='z' | 'A'..='Z'), _) if scan::starts_with_tag(near) => {
                 scan::tag(near, end)
             }
             // A bracket may become its words.

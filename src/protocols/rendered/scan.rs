@@ -98,7 +98,7 @@ pub(super) fn code_span(text: &str, end: End) -> Reach {
     ended(end)
 }
 
-/// A tag or an autolink on one line, as browsers and CommonMark both end it; the text begins with `<` and a letter, or `</`.
+/// A tag or an autolink on one line, as browsers and `CommonMark` both end it; the text begins with `<` and a letter, or `</`.
 pub(super) fn tag(text: &str, end: End) -> Reach {
     #[derive(Clone, Copy, PartialEq, Eq)]
     enum State {

@@ -378,15 +378,15 @@ mod tests {
         let key = key();
         let token = key.sign(&claims(NOW)).unwrap();
         let issuers = [issuer("orchestrator", &key)];
-        let taken = verify(&token, &issuers, at(NOW)).unwrap();
-        assert_eq!(taken.issuer, "orchestrator");
-        assert_eq!(taken.expires_at, at(NOW + 60));
+        let good = verify(&token, &issuers, at(NOW)).unwrap();
+        assert_eq!(good.issuer, "orchestrator");
+        assert_eq!(good.expires_at, at(NOW + 60));
         let digest = CallDigest::from_hex(&"ab".repeat(32)).unwrap();
-        assert_eq!(taken.permits, Permits::Call(digest));
+        assert_eq!(good.permits, Permits::Call(digest));
         // Shown again it is the same ticket; of another issuer another one.
-        assert_eq!(verify(&token, &issuers, at(NOW + 9)).unwrap().id, taken.id);
+        assert_eq!(verify(&token, &issuers, at(NOW + 9)).unwrap().id, good.id);
         let other = [issuer("other", &key)];
-        assert_ne!(verify(&token, &other, at(NOW)).unwrap().id, taken.id);
+        assert_ne!(verify(&token, &other, at(NOW)).unwrap().id, good.id);
     }
 
     #[test]
@@ -473,7 +473,7 @@ mod tests {
             ..claims(NOW)
         };
         let token = key.sign(&own).unwrap();
-        let taken = verify(&token, &[issuer("o", &key)], at(NOW)).unwrap();
-        assert_eq!(taken.permits, Permits::Mandate(mandate));
+        let good = verify(&token, &[issuer("o", &key)], at(NOW)).unwrap();
+        assert_eq!(good.permits, Permits::Mandate(mandate));
     }
 }

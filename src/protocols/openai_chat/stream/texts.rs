@@ -48,8 +48,8 @@ impl Texts {
             let Some(text) = choices.get_mut(index).and_then(Choice::text) else {
                 continue;
             };
-            let own = texts.inside.iter_mut().rev().filter(|(of, _)| of == index);
-            if !own.map(|(_, shown)| shown.end(text)).any(|ended| ended) {
+            let mut own = texts.inside.iter_mut().rev().filter(|(of, _)| of == index);
+            if !own.any(|(_, shown)| shown.end(text)) {
                 texts.apart.push((*index, text.end()));
             }
         }

@@ -47,8 +47,11 @@ pub(super) fn ticket(field: &Field<'_>, names: &Names<'_>) -> Option<TicketRule>
     let summary = fields.optional_or("summary", None, |f| summary::summary(f).map(Some));
     let unless = fields.optional_or("unless", Vec::new(), |f| unless(f, names));
     let state = fields.optional_or("state", Vec::new(), |f| {
-        let rules: Vec<_> = f.one_or_more()?;
-        let read: Vec<_> = rules.iter().map(|rule| truth::state(rule, names)).collect();
+        let entries: Vec<_> = f.one_or_more()?;
+        let read: Vec<_> = entries
+            .iter()
+            .map(|entry| truth::state(entry, names))
+            .collect();
         read.into_iter().collect()
     });
     let reconcile = fields.optional_or("reconcile", None, |f| truth::reconcile(f, names).map(Some));
@@ -67,8 +70,8 @@ pub(super) fn ticket(field: &Field<'_>, names: &Names<'_>) -> Option<TicketRule>
     }
     let issuers = fields.optional_or("issuers", Vec::new(), |f| {
         let read: Vec<_> = f.one_or_more()?.iter().map(Field::name).collect();
-        let named: Option<Vec<_>> = read.into_iter().collect();
-        Some(named?.into_iter().map(str::to_owned).collect())
+        let listed: Option<Vec<_>> = read.into_iter().collect();
+        Some(listed?.into_iter().map(str::to_owned).collect())
     });
     Some(TicketRule {
         id: id(field),
