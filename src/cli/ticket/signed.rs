@@ -79,7 +79,11 @@ pub(super) fn key(command: &KeyCommand) -> Result<(), Failure> {
     written.map_err(|error| {
         Failure::Input(format!("error: cannot write {}: {error}", file.display()))
     })?;
-    print(format!("{{kid: {}, public: {}}}", key.kid(), key.public()));
+    print(format!(
+        "{{kid: \"{}\", public: \"{}\"}}",
+        key.kid(),
+        key.public()
+    ));
     Ok(())
 }
 

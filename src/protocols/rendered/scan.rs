@@ -274,6 +274,10 @@ pub(super) fn target(text: &str, closes: bool, end: End) -> Result<Target, Reach
         other => return Err(other),
     };
     if !closes {
+        // What is behind it decides whether its end can be told.
+        if stop == text.len() && end == End::Open {
+            return Err(More);
+        }
         return if stop > start || end == End::Cut {
             made(stop, true)
         } else {
