@@ -334,12 +334,14 @@ async fn latencies(
         for ticket in store.list(Filter::state(TicketState::Requested)).await? {
             approve(&store, ticket.id).await?;
         }
-        // In turn, so that whatever else the machine does meets all alike.
-        for (proxy, target, times) in [
+        // In turn, and each as often the first, so that whatever else the machine does meets all alike.
+        let mut turn = [
             (&without, "/shop/pay", &mut free),
             (&with, "/shop/pay", &mut beside),
             (&with, "/shop/refund", &mut gated),
-        ] {
+        ];
+        turn.rotate_left(n % 3);
+        for (proxy, target, times) in turn {
             let (status, took) = post(proxy, &format!("{target}/{n}")).await?;
             ensure!(status == 200, "{target}: {status}");
             times.push(took);
