@@ -197,7 +197,7 @@ const FAULTS: &[Fault] = &[
     ("as: order_id", "as: \":order_id\"", 15, "\":order", &["write it without colon: `order_id`"]),
     ("as: order_id", "as: principal", 15, "principal", &["always bound"]),
     ("as: order_id", "as: owner", 15, "owner", &["the column of the owner"]),
-    ("as: order_id", "as: order_id, with: {order_id: /x}", 15, "order_id", &["bound by `as` already"]),
+    ("as: order_id", "as: order_id, with: {order_id: /x}", 15, "order_id", &["`:order_id` is bound already"]),
     ("as: order_id", "as: order_id, with: {tenant: /x}", 15, "tenant", &["always bound"]),
     ("as: order_id", "as: order_id, with: {item: x}", 15, "x", &["a selector starts with '/'"]),
     ("{store: shop, sql: \"SELECT subject FROM orders WHERE id = :order_id\"}", "{http: {upstream: shop, path: \"/a/{id}/../{order_id}\", owner: /u}}", 9, "\"/a", &["is not a path"]),

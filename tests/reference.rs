@@ -23,7 +23,7 @@ const POLICY: &[(&str, &str)] = &[
     ),
     (
         "lookups",
-        "lookups:\n  order_owner: {store: s, sql: SELECT 1}\n  own_email: {store: s, sql: SELECT 1}\n  item_owner: {store: s, sql: SELECT 1}\n  payment_owner: {store: s, sql: SELECT 1}\n",
+        "lookups:\n  order_owner: {store: s, sql: SELECT 1}\n  own_email: {store: s, sql: SELECT 1}\n  item_owner: {store: s, sql: SELECT 1}\n  payment_owner: {store: s, sql: SELECT 1}\n  order_state: {store: s, sql: SELECT 1}\n  refund_by_ticket: {store: s, sql: SELECT 1}\n",
     ),
 ];
 

@@ -272,6 +272,7 @@ impl Metrics {
         self.durations.with_label_values(&[route.as_str()]);
         self.scanned.with_label_values(&[route.as_str()]);
         self.unreadable.with_label_values(&[route.as_str()]);
+        self.holds.with_label_values(&[route.as_str()]);
         self.undeclared.with_label_values(&[route.as_str()]);
         for reason in Unscanned::ALL {
             self.unscanned

@@ -184,8 +184,8 @@ async fn an_mcp_route_that_names_the_tool_settles_it_and_otherwise_both_do() {
     assert_eq!(writes(&rig, "write_file").await["isError"], true);
     assert_eq!(
         waiting(rig.running()).await.len(),
-        1,
-        "it is one call of one session"
+        2,
+        "an approval for the one place is none for the other"
     );
 }
 

@@ -46,6 +46,21 @@ pub fn load(folder: &Path, config: &str, policy: &str) -> (Settings, policy::Pol
     reload(folder, &[])
 }
 
+/// Opens the stores. Of a server that has just ended the last tasks let go of its store a moment later.
+async fn opened(settings: &Settings, clock: &Arc<dyn Clock>) -> Stores {
+    let mut tries = 100;
+    loop {
+        match serve::open_stores_at(settings, Arc::clone(clock)) {
+            Ok(stores) => return stores,
+            Err(problems) if tries > 0 && problems.to_string().contains("is served by") => {
+                tries -= 1;
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
+            Err(problems) => panic!("{problems}"),
+        }
+    }
+}
+
 /// Reads the files that are there.
 fn reload(folder: &Path, more: &[(String, String)]) -> (Settings, policy::Policy) {
     let path = folder.join("holdpoint.yaml");
@@ -98,8 +113,7 @@ impl Rig {
         clock: Arc<dyn Clock>,
     ) -> Self {
         let (settings, policy) = reload(folder.path(), &environment);
-        let stores: Stores = serve::open_stores_at(&settings, Arc::clone(&clock))
-            .unwrap_or_else(|problems| panic!("{problems}"));
+        let stores = opened(&settings, &clock).await;
         let tickets = stores.tickets.clone();
         let running = serve::start(Arc::new(settings), Arc::new(policy), stores)
             .await

@@ -184,7 +184,10 @@ async fn a_store_that_fails_refuses_held_calls_and_no_others() {
     raw.execute_batch("ALTER TABLE ticket RENAME TO gone")
         .unwrap();
     for _ in 0..2 {
-        assert_eq!(world.send(&numbered(1, "s1")).await.word(), "undecided");
+        assert_eq!(
+            world.send(&numbered(1, "s1")).await.word(),
+            "tickets_unavailable"
+        );
     }
     let free = Call {
         tool: "get_order".to_owned(),

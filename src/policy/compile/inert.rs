@@ -148,9 +148,7 @@ fn layers_without_rules(layers: &Field<'_>, policy: &Policy) {
 }
 
 /// First words of tools that prepare what another call carries out.
-const PREPARES: [&str; 9] = [
-    "prepare", "draft", "stage", "propose", "reserve", "initiate", "begin", "start", "schedule",
-];
+const PREPARES: [&str; 5] = ["prepare", "draft", "stage", "propose", "initiate"];
 
 /// A refusal of the second call leaves what the first has written: it needs a ticket too, unless somebody says that it does no
 /// harm.
