@@ -267,7 +267,7 @@ async fn what_tells_little_costs_little() {
     let world = World::new().await;
     let random: String = (0..900_u32)
         .map(|n| char::from(b'0' + u8::try_from(n.wrapping_mul(2_654_435_761) >> 20 & 63).unwrap()))
-        .filter(|c| c.is_ascii_alphanumeric())
+        .filter(char::is_ascii_alphanumeric)
         .collect();
     assert_eq!(
         world

@@ -304,9 +304,8 @@ async fn a_mandate_is_never_overspent_and_a_repeat_spends_nothing() {
     shop.tickets.grant(given).await.unwrap();
     let (one, two) = (euros("30.00", 1), euros("30.00", 2));
     let (first, second) = tokio::join!(shop.send(&one), shop.send(&two));
-    let (claim, held) = match (first, second) {
-        (Said::Sent(claim), other) | (other, Said::Sent(claim)) => (claim, other),
-        _ => panic!("one of them fits"),
+    let ((Said::Sent(claim), held) | (held, Said::Sent(claim))) = (first, second) else {
+        panic!("one of them fits")
     };
     assert_eq!(held.word(), "approval_required");
     let spent = claim.ticket().clone();
