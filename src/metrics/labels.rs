@@ -73,7 +73,7 @@ impl ConnectionLimit {
     }
 }
 
-/// Values of the label `verdict`: as [`Verdict::label`] gives them, and a failed layer's denial apart from the others.
+/// Values of the label `verdict`: as [`crate::verdict::Verdict::label`] gives them, and a failed layer's denial apart from the others.
 pub(super) const VERDICTS: [&str; 5] = ["allow", "rewrite", "hold", "deny", UNDECIDED];
 /// The label of a layer that failed.
 pub(super) const UNDECIDED: &str = "undecided";
