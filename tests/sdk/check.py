@@ -74,7 +74,7 @@ def compared(outcome, model):
 def check_blocked(case, rig, got, notes):
     whole = "\n".join(notes)
     for code in case.codes:
-        assert re.search(rf"\(code: {code}(, ticket: \S+)?\)", whole), f"no note with {code} in {notes}"
+        assert re.search(rf"\(code: {code}(, ticket: [^)]+)?\)", whole), f"no note with {code} in {notes}"
     arrived = json.dumps(got, ensure_ascii=False)
     for name in ("mallory@evil.example", "eve@evil.example"):
         assert name not in arrived, "a blocked call's argument arrived"
@@ -82,7 +82,9 @@ def check_blocked(case, rig, got, notes):
         named = re.search(r"ticket: (\w+)", whole)
         assert named, f"no ticket in {notes}"
         shown = rig.ticket(named[1])
-        assert "pay" in shown and "requested" in shown, f"the ticket is not there: {shown}"
+        # Another client that describes the tool otherwise, for the same user at the same time, has its request in this one's place.
+        stands = "requested" in shown or "cancelled" in shown
+        assert "pay" in shown and stands, f"the ticket is not there: {shown}"
 
 
 def check_requests(case, rig):

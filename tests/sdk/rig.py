@@ -64,7 +64,7 @@ ROUTES
 principal:
   fixed: {tenant: test, subject: user-1, agent: sdk}
 session: {header: holdpoint-session}
-tickets: {store: tickets.db}
+tickets: {store: tickets.db, limits: {requests_per_user: 1000, pending_per_session: 1000}}
 timeouts: {keep_alive: 1s}
 """
 
