@@ -13,14 +13,17 @@ use holdpoint::names::{RuleId, SessionKey, TicketId};
 use holdpoint::store::sql::ServerTls;
 use holdpoint::store::tickets::audit::Verifier;
 use holdpoint::store::tickets::{
-    Claiming, Opened, Presented, Standing, TicketError, TicketLimits, TicketState, TicketStore,
-    postgres,
+    Claiming, Filter, Opened, Presented, Standing, TicketError, TicketLimits, TicketState,
+    TicketStore, postgres,
 };
 use rust_decimal::Decimal;
 
 use crate::conformance::clock::StillClock;
 use crate::conformance::{Bed, Desk, answered, refund};
 use crate::servers::{Server, wanted};
+use crate::support::client::request;
+use crate::support::rig::Rig;
+use crate::support::upstream::{Upstream, answer};
 
 /// One server, and databases on it.
 struct Beds {
@@ -344,4 +347,62 @@ async fn no_call_is_carried_out_twice_and_no_loss_is_silent() {
         let base = beds.fresh().await;
         crate::killed::rounds(Some(base.url.clone())).await;
     }
+}
+
+/// One agent behind one of two proxies, who may refund with a ticket.
+const POLICY: &str = "version: 1
+name: fleet
+layers: {catalog: off, identity: off, egress: off, recipients: off, ownership: off, injection: off, tickets: enforce}
+tools:
+  - {tool: refund, ticket: {gate: approve, ttl: 15m, hold: 5s}}
+";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_proxies_send_an_approved_call_once() {
+    let Some(beds) = beds().await else { return };
+    let base = beds.fresh().await;
+    let upstream = Upstream::start(|_| answer("201 Created", "application/json", "{}")).await;
+    let config = format!(
+        "upstreams: {{shop: {{url: \"{}\"}}}}
+routes:
+  - {{name: shop, prefix: /shop, upstream: shop, protocol: http_tools, tools: [{{tool: refund, method: POST, path: /refund}}]}}
+principal: {{fixed: {{tenant: acme, subject: ann, agent: bot}}}}
+session: {{fixed: s1}}
+tickets: {{postgres: {{url_env: TICKETS_URL}}}}
+",
+        upstream.url()
+    );
+    let environment = [("TICKETS_URL".to_owned(), base.url.clone())];
+    let one = Rig::opened(&config, POLICY, &environment, SystemClock::shared()).await;
+    let other = Rig::opened(&config, POLICY, &environment, SystemClock::shared()).await;
+    let call = request("POST", "/shop/refund", &[], r#"{"order": "A-1"}"#);
+    // Held, and let go of without an answer: the request stands.
+    let asked = tokio::time::timeout(Duration::from_secs(2), one.ask(&call)).await;
+    drop(asked);
+    let waiting = one.tickets().list(Filter::state(TicketState::Requested));
+    let waiting = waiting.await.unwrap();
+    assert_eq!(waiting.len(), 1);
+    let desk = Desk {
+        store: Arc::clone(other.tickets()),
+        clock: StillClock::new(),
+    };
+    desk.approve(&waiting[0].id).await;
+    let asks = (0..100).map(|n| if n % 2 == 0 { &one } else { &other }.ask(&call));
+    let answers = join_all(asks).await;
+    assert_eq!(upstream.received().len(), 1);
+    let (shared, busy): (Vec<_>, Vec<_>) =
+        answers.into_iter().partition(|answer| answer.status == 201);
+    assert!(!shared.is_empty());
+    for answer in busy {
+        assert_eq!(
+            (answer.status, answer.code().as_str()),
+            (409, "in_progress")
+        );
+    }
+    let again = other.ask(&call).await;
+    assert_eq!(
+        (again.status, again.header("holdpoint-replayed")),
+        (201, Some("true"))
+    );
+    assert_eq!(upstream.received().len(), 1);
 }
