@@ -20,9 +20,13 @@ mod killed;
 mod lookups;
 mod mysql;
 mod postgres;
+mod rows;
 mod servers;
 mod sqlite;
 #[expect(dead_code, reason = "other crates of tests use the rest")]
 #[path = "../support/mod.rs"]
 mod support;
+#[expect(dead_code, reason = "the store of one file is not the one here")]
+#[path = "../tickets/table/mod.rs"]
+mod table;
 mod tickets;

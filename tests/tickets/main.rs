@@ -37,4 +37,16 @@ async fn shelf() -> Option<table::desk::Shelf> {
     Some(table::desk::Shelf::sqlite())
 }
 
-table::every_row!(crate::shelf);
+/// A test of each row, on the shelf that `$shelf` gives; `None`: it cannot be had here, and says why.
+macro_rules! rows {
+    ($shelf:path; $($module:ident { $($row:ident)* })*) => { $($(
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $row() {
+            if let Some(shelf) = $shelf().await {
+                $crate::table::$module::$row(&shelf).await;
+            }
+        }
+    )*)* };
+}
+
+table::every_row!(rows, crate::shelf);

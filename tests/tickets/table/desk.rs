@@ -1,7 +1,7 @@
 //! The real proxy before a shop that counts what reaches it, for some people and their approvers.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -17,14 +17,24 @@ use crate::support::client::{Answer, Client, request};
 use crate::support::rig::Rig;
 use crate::support::upstream::{Received, Step, Upstream, answer};
 
+/// Variables of a process, by name.
+pub type Environment = Vec<(String, String)>;
+
+/// What makes an empty store, and names it in the variables that it gives.
+pub type Fresh = Arc<dyn Fn() -> BoxFuture<'static, Environment> + Send + Sync>;
+
 /// Where tickets are kept: the part of a config that says so.
 pub struct Shelf {
     /// Below `tickets:`, in braces.
     pub tickets: String,
-    /// Variables that it names.
-    pub environment: Vec<(String, String)>,
+    /// An empty store for each desk; `None`: it is empty wherever the desk is.
+    pub fresh: Option<Fresh>,
+    /// Variables that name the newest store.
+    pub newest: Mutex<Environment>,
+    /// Other variables that the config names.
+    pub own: Environment,
     /// How it is broken.
-    pub breaks: fn(PathBuf) -> BoxFuture<'static, Broken>,
+    pub breaks: fn(PathBuf, Environment) -> BoxFuture<'static, Broken>,
 }
 
 /// A store that fails while this is kept.
@@ -35,8 +45,10 @@ impl Shelf {
     pub fn sqlite() -> Self {
         Self {
             tickets: "store: tickets.db".to_owned(),
-            environment: Vec::new(),
-            breaks: |folder| {
+            fresh: None,
+            newest: Mutex::default(),
+            own: Vec::new(),
+            breaks: |folder, _| {
                 let path = folder.join("tickets.db");
                 Box::pin(async move {
                     let other = rusqlite::Connection::open(path).unwrap();
@@ -48,9 +60,34 @@ impl Shelf {
         }
     }
 
+    /// The variables that name an empty store, which is the newest from now on.
+    pub async fn next(&self) -> Environment {
+        if let Some(fresh) = &self.fresh {
+            let made = fresh().await;
+            *self.newest.lock().unwrap() = made;
+        }
+        self.environment()
+    }
+
+    /// The variables that name the newest store, and the others.
+    pub fn environment(&self) -> Environment {
+        [&self.newest.lock().unwrap()[..], &self.own].concat()
+    }
+
+    /// The same store with another config.
+    pub fn with(&self, tickets: String, own: Environment) -> Self {
+        Self {
+            tickets,
+            fresh: self.fresh.clone(),
+            newest: Mutex::new(self.newest.lock().unwrap().clone()),
+            own,
+            breaks: self.breaks,
+        }
+    }
+
     /// Makes the store of a desk in that folder fail until what this gives is dropped.
     pub async fn breaks(&self, folder: &Path) -> Broken {
-        (self.breaks)(folder.to_owned()).await
+        (self.breaks)(folder.to_owned(), self.environment()).await
     }
 }
 
@@ -247,7 +284,7 @@ impl Desk {
     ) -> Self {
         let upstream = Upstream::start(script).await;
         let config = config(&upstream.url(), shelf, more);
-        let rig = Rig::opened(&config, policy, &shelf.environment, clock).await;
+        let rig = Rig::opened(&config, policy, &shelf.next().await, clock).await;
         Self { rig, upstream }
     }
 

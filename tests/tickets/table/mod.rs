@@ -11,22 +11,10 @@ pub mod shown;
 pub mod stores;
 pub mod today;
 
-/// A test of each row, on the shelf that `$shelf` gives; `None`: it cannot be had here, and says why.
-macro_rules! rows {
-    ($shelf:path; $($module:ident { $($row:ident)* })*) => { $($(
-        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-        async fn $row() {
-            if let Some(shelf) = $shelf().await {
-                $crate::table::$module::$row(&shelf).await;
-            }
-        }
-    )*)* };
-}
-
-/// Every row of the table.
+/// Every row of the table, by a macro of the crate that makes tests of them.
 macro_rules! every_row {
-    ($shelf:path) => {
-        $crate::table::rows! { $shelf;
+    ($by:ident, $shelf:path) => {
+        $by! { $shelf;
             matching {
                 row_01_a_gated_call_without_a_ticket
                 row_02_the_same_call_fifty_times
@@ -83,4 +71,4 @@ macro_rules! every_row {
     };
 }
 
-pub(crate) use {every_row, rows};
+pub(crate) use every_row;

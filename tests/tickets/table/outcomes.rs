@@ -148,7 +148,7 @@ impl Process {
 async fn approved(shelf: &Shelf, upstream: &str) -> (TempDir, TicketId) {
     let config = config(upstream, shelf, "");
     let clock = holdpoint::clock::SystemClock::shared();
-    let rig = Rig::opened(&config, POLICY, &shelf.environment, clock).await;
+    let rig = Rig::opened(&config, POLICY, &shelf.next().await, clock).await;
     // The desk's own upstream is not asked.
     let desk = Desk {
         rig,
@@ -161,7 +161,7 @@ async fn approved(shelf: &Shelf, upstream: &str) -> (TempDir, TicketId) {
 
 /// The call that was cut: never sent again.
 async fn is_unknown(shelf: &Shelf, folder: TempDir, ticket: &TicketId) {
-    let rig = Rig::on(folder, shelf.environment.clone()).await;
+    let rig = Rig::on(folder, shelf.environment()).await;
     let told = rig.ask(refund().bytes()).await;
     assert_eq!(
         (told.status, told.code().as_str()),
@@ -176,7 +176,7 @@ pub async fn row_23_killed_before_the_receipt(shelf: &Shelf) {
     let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}", mute.local_addr().unwrap());
     let (folder, ticket) = approved(shelf, &url).await;
-    let process = Process::start(&folder, &shelf.environment).await;
+    let process = Process::start(&folder, &shelf.environment()).await;
     let mut client = Client::connect(process.agents).await;
     client.send(refund().bytes()).await;
     process.has("redeeming").await;
@@ -187,7 +187,7 @@ pub async fn row_23_killed_before_the_receipt(shelf: &Shelf) {
     let gate = Gate::default();
     let upstream = Upstream::start(move |_| vec![Step::Wait(gate.clone())]).await;
     let (folder, ticket) = approved(shelf, &upstream.url()).await;
-    let process = Process::start(&folder, &shelf.environment).await;
+    let process = Process::start(&folder, &shelf.environment()).await;
     let mut client = Client::connect(process.agents).await;
     client.send(refund().bytes()).await;
     while upstream.received().is_empty() {
@@ -201,13 +201,13 @@ pub async fn row_23_killed_before_the_receipt(shelf: &Shelf) {
 pub async fn row_24_killed_after_the_receipt(shelf: &Shelf) {
     let upstream = Upstream::start(done).await;
     let (folder, ticket) = approved(shelf, &upstream.url()).await;
-    let process = Process::start(&folder, &shelf.environment).await;
+    let process = Process::start(&folder, &shelf.environment()).await;
     let mut client = Client::connect(process.agents).await;
     client.send(refund().bytes()).await;
     process.has("succeeded").await;
     process.kill().await;
     drop(client);
-    let rig = Rig::on(folder, shelf.environment.clone()).await;
+    let rig = Rig::on(folder, shelf.environment()).await;
     let replayed = rig.ask(refund().bytes()).await;
     assert_eq!((replayed.status, replayed.text()), (201, DONE));
     assert_eq!(replayed.header("holdpoint-replayed"), Some("true"));

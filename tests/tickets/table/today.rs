@@ -91,11 +91,8 @@ tools:\n")
 fn state_keys(shelf: &Shelf, names: &str) -> Shelf {
     let own = [("STATE_KEY_ONE", "01"), ("STATE_KEY_TWO", "02")];
     let own = own.map(|(name, byte)| (name.to_owned(), byte.repeat(32)));
-    Shelf {
-        tickets: format!("{}, state_keys: [{names}]", shelf.tickets),
-        environment: shelf.environment.iter().cloned().chain(own).collect(),
-        breaks: shelf.breaks,
-    }
+    let tickets = format!("{}, state_keys: [{names}]", shelf.tickets);
+    shelf.with(tickets, own.into())
 }
 
 /// A call of MCP 2026-07-28 whose client can open pages.
@@ -134,11 +131,7 @@ pub async fn row_37_keys_were_rotated(shelf: &Shelf) {
     // Without the key that sealed it, nobody can read it; beside a newer one it is still good.
     for (names, good) in [(two.to_owned(), false), (format!("{two}, {one}"), true)] {
         let tickets = shelf.tickets.replace(one, &names);
-        let rotated = Shelf {
-            tickets,
-            environment: shelf.environment.clone(),
-            ..shelf
-        };
+        let rotated = shelf.with(tickets, shelf.own.clone());
         let written = format!(
             "policy: policy.yaml\n{}",
             config(&desk.upstream.url(), &rotated, "")
