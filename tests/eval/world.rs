@@ -265,3 +265,13 @@ fn the_worlds_of_the_shipped_suites_are_whole() {
         );
     }
 }
+
+/// The page shows the very file that `--init` writes, which the tests above run.
+#[test]
+fn the_world_of_the_page_is_the_one_that_is_written() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("docs/eval.md")).unwrap();
+    let (_folder, path) = started();
+    let written = fs::read_to_string(path.join("world.yaml")).unwrap();
+    assert!(page.contains(&format!("```yaml\n{written}```\n")));
+}

@@ -436,6 +436,7 @@ fn of_dialect<'r>(field: &Field<'r>, dialect: Dialect) -> Option<Field<'r>> {
     }
     let mut fields = field.map()?;
     let found = Dialect::ALL.map(|one| (one, fields.optional(one.as_str())));
+    let any = fields.optional("any");
     fields.finish();
     let named: Vec<_> = found
         .iter()
@@ -444,7 +445,7 @@ fn of_dialect<'r>(field: &Field<'r>, dialect: Dialect) -> Option<Field<'r>> {
         .collect();
     let named = named.join(", ");
     let here = found.into_iter().find(|(one, _)| *one == dialect);
-    let here = here.and_then(|(_, field)| field);
+    let here = here.and_then(|(_, field)| field).or(any);
     if here.is_none() {
         field.error(
             format!("there is nothing here for {}", dialect.as_str()),
