@@ -10,6 +10,7 @@ use holdpoint::clock::{Clock, SystemClock};
 use holdpoint::guard::{Claim, Outcome};
 use holdpoint::ledger::{Account, Entry, Ledger, Owner, Uncharged};
 use holdpoint::names::{RuleId, SessionKey, TicketId};
+use holdpoint::principal::Who;
 use holdpoint::store::sql::ServerTls;
 use holdpoint::store::tickets::audit::Verifier;
 use holdpoint::store::tickets::{
@@ -279,12 +280,23 @@ async fn a_server_that_is_gone_is_an_error_and_comes_back() {
     assert_eq!(verifier.end().unwrap(), node.tickets.head().await.unwrap());
 }
 
+fn ann() -> Who {
+    Who {
+        tenant: "acme".into(),
+        issuer: "config".into(),
+        subject: "ann".into(),
+    }
+}
+
 fn entry(amount: i64, at_most: i64, window: Option<Duration>) -> Entry {
     Entry {
         account: Account {
             rule: RuleId::from("tools[0].when[0]"),
             of: None,
-            owner: Owner::Session(SessionKey::from("s1")),
+            owner: Owner {
+                who: ann(),
+                session: Some(SessionKey::from("s1")),
+            },
         },
         amount: Decimal::from(amount),
         window,
