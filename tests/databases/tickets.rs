@@ -354,6 +354,59 @@ async fn two_processes_count_together() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_processes_know_the_same_targets() {
+    let Some(beds) = beds().await else { return };
+    let base = beds.fresh().await;
+    let nodes = [base.serving().await, base.serving().await];
+    crate::conformance::acquainted::knows(nodes.map(|node| node.acquainted.unwrap())).await;
+    // They go with the tickets of their time.
+    let node = base.serving().await;
+    node.tickets.prune().await.unwrap();
+    base.sql("UPDATE holdpoint.target SET used = 0").await;
+    node.tickets.prune().await.unwrap();
+    base.sql("DO $$ BEGIN ASSERT NOT EXISTS (SELECT 1 FROM holdpoint.target); END $$")
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_approved_ticket_is_handed_out_beside_those_who_serve() {
+    let Some(beds) = beds().await else { return };
+    let base = beds.fresh().await;
+    let node = base.serving().await;
+    let id = approved(&node.tickets, &refund("A-1")).await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let config = "policy: policy.yaml
+upstreams: {shop: {url: \"http://127.0.0.1:1\"}}
+routes: [{name: tools, prefix: /, upstream: shop, protocol: mcp}]
+principal: {fixed: {subject: ann}}
+tickets: {postgres: {url_env: TICKETS_URL}}
+";
+    std::fs::write(path("holdpoint.yaml"), config).unwrap();
+    let run = |args: &[&str], files: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_holdpoint"));
+        command.args(args).args(files.iter().map(|name| path(name)));
+        command.env("TICKETS_URL", &base.url).output().unwrap()
+    };
+    assert!(
+        run(&["ticket", "key", "new"], &["key.pem"])
+            .status
+            .success()
+    );
+    let key = path("key.pem").display().to_string();
+    let export = || {
+        let args = ["ticket", "export", id.as_str(), "--key", &key, "--config"];
+        run(&args, &["holdpoint.yaml"])
+    };
+    let done = export();
+    let text = String::from_utf8_lossy(&done.stdout);
+    assert!(text.contains("hpt1."), "{done:?}");
+    let ticket = node.tickets.get(id.clone()).await.unwrap().unwrap();
+    assert_eq!(ticket.state, TicketState::Succeeded);
+    assert_eq!(export().status.code(), Some(1), "once");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_call_is_carried_out_twice_and_no_loss_is_silent() {
     if let Some(beds) = beds().await {
         let base = beds.fresh().await;

@@ -10,6 +10,7 @@
 )]
 
 mod api;
+mod backends;
 mod cli;
 mod conformance;
 mod crash;

@@ -36,7 +36,7 @@ async fn record(tx: &Tx, who: &Who, targets: &[Digest], now: i64) -> Pg<()> {
     let mut digests: Vec<&[u8]> = targets.iter().map(|digest| &digest.0[..]).collect();
     digests.sort_unstable();
     digests.dedup();
-    let new = tx
+    let written = tx
         .execute(
             "INSERT INTO target (tenant, issuer, subject, digest, used)
              SELECT $1, $2, $3, digest, $5 FROM unnest($4::bytea[]) AS digest ORDER BY digest
@@ -44,7 +44,7 @@ async fn record(tx: &Tx, who: &Who, targets: &[Digest], now: i64) -> Pg<()> {
             &[tenant, issuer, subject, &digests, &now],
         )
         .await?;
-    if new > 0 {
+    if written > 0 {
         let each = i64::try_from(EACH).unwrap_or(i64::MAX);
         tx.execute(
             "DELETE FROM target WHERE (tenant, issuer, subject, digest) IN (
