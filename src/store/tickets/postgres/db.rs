@@ -241,7 +241,7 @@ impl Db {
     }
 
     /// A new connection, as every transaction wants it. Every statement has its index; without statistics, that is on a young
-    /// table, the server would keep plans that read all of it.
+    /// table, the server would keep plans that read all of it. None is worth compiling.
     pub(super) async fn connect(&self) -> Pg<Connection> {
         let (client, connection) = self.config.connect(self.tls.clone()).await?;
         // Ends with the client; the client tells why.
@@ -252,7 +252,7 @@ impl Db {
                 "SET statement_timeout = {time}; SET lock_timeout = {time}; \
                  SET idle_in_transaction_session_timeout = {time}; \
                  SET default_transaction_isolation = 'read committed'; SET standard_conforming_strings = on; \
-                 SET enable_seqscan = off"
+                 SET enable_seqscan = off; SET jit = off"
             ))
             .await?;
         Ok(Connection {
