@@ -16,3 +16,5 @@ mod refund;
 mod retail;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod world;

@@ -49,6 +49,7 @@ pub(super) struct Agent<'a> {
     pub transcript: Transcript,
     pub calls: Vec<CallResult>,
     pub approvals: usize,
+    pub asked: bool,
 }
 
 /// What the agent sends to the model every turn.
@@ -315,6 +316,7 @@ impl Agent<'_> {
         let (Some(store), Some(ticket)) = (&self.tickets, ticket) else {
             return Ok(false);
         };
+        self.asked = true;
         if !self.approver.approves(self.case, call) {
             return Ok(false);
         }
@@ -363,7 +365,7 @@ impl Agent<'_> {
             self.transcript.add(|| json!({"verdict": said}));
         }
         match self.stage.fault() {
-            Some(fault) => Err(fault),
+            Some(fault) => Err(fault.cause),
             None => Ok((head, body)),
         }
     }

@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::{Response, StatusCode, header};
 use serde_json::Value;
@@ -12,7 +14,7 @@ use super::{MODEL, Reading, chat, common};
 use crate::eval::case::{Call, Case, Cause, OutputPart, Step};
 use crate::eval::sql::Bindings;
 use crate::eval::suite::Suite;
-use crate::eval::world::World;
+use crate::eval::world::{Answer, Fault, Sandbox};
 use crate::guard::Cleared;
 use crate::names::UpstreamName;
 use crate::proxy::{Body, Upstream, UpstreamError, full};
@@ -30,7 +32,8 @@ struct Inner {
 }
 
 struct State {
-    world: World,
+    /// Away while a call is carried out.
+    world: Option<Sandbox>,
     /// The step that the model answers with; `None`: it only listens.
     turn: Option<usize>,
     /// The call that is being carried out.
@@ -42,7 +45,9 @@ struct State {
     /// Whether the tool did what the call asked, by call.
     done: HashMap<String, bool>,
     /// What broke in the harness itself.
-    fault: Option<String>,
+    fault: Option<Fault>,
+    /// How long the world took.
+    spent: Duration,
 }
 
 impl Stage {
@@ -51,16 +56,17 @@ impl Stage {
         case: Arc<Case>,
         reading: Reading,
         stream: bool,
-        world: World,
+        world: Sandbox,
     ) -> Self {
         let state = State {
-            world,
+            world: Some(world),
             turn: None,
             current: None,
             given: HashMap::new(),
             shown: HashMap::new(),
             done: HashMap::new(),
             fault: None,
+            spent: Duration::ZERO,
         };
         Self(Arc::new(Inner {
             suite,
@@ -103,8 +109,13 @@ impl Stage {
     }
 
     /// What broke in the harness, if anything.
-    pub(super) fn fault(&self) -> Option<String> {
+    pub(super) fn fault(&self) -> Option<Fault> {
         self.state().fault.clone()
+    }
+
+    /// The world, for the next trial; `None`: a call was lost on the way.
+    pub(super) fn world(&self) -> Option<Sandbox> {
+        self.state().world.take()
     }
 
     /// The calls that the model makes in a step.
@@ -128,7 +139,7 @@ impl Stage {
 
     fn answer(&self, body: &Bytes) -> Response<Body> {
         if let Err(cause) = self.listen(body) {
-            self.state().fault.get_or_insert(cause);
+            self.state().fault.get_or_insert(Fault::here(cause));
         }
         let turn = self.state().turn;
         let answer = match turn {
@@ -165,8 +176,8 @@ impl Stage {
         Ok(())
     }
 
-    fn run(&self, path: &str, body: &Bytes) -> Response<Body> {
-        match self.carried_out(path, body) {
+    async fn run(self, path: String, body: Bytes) -> Response<Body> {
+        match self.carried_out(&path, &body).await {
             Ok(answer) => {
                 let status = if answer.ok {
                     StatusCode::OK
@@ -186,37 +197,28 @@ impl Stage {
         }
     }
 
-    fn carried_out(&self, path: &str, body: &Bytes) -> Result<crate::eval::world::Answer, String> {
+    async fn carried_out(&self, path: &str, body: &Bytes) -> Result<Answer, Fault> {
         let Inner { suite, case, .. } = &*self.0;
         let args: Value = serde_json::from_slice(body)
-            .map_err(|error| format!("the proxy sent a tool no JSON: {error}"))?;
-        let mut state = self.state();
-        let id = state
-            .current
-            .clone()
-            .ok_or("a tool was called out of turn")?;
-        let call = case
-            .calls()
-            .find(|call| call.id == id)
-            .ok_or("a tool was called out of turn")?;
+            .map_err(|error| Fault::here(format!("the proxy sent a tool no JSON: {error}")))?;
+        let out_of_turn = || Fault::here("a tool was called out of turn");
+        let id = self.current().ok_or_else(out_of_turn)?;
+        let call = case.calls().find(|call| call.id == id);
+        let call = call.ok_or_else(out_of_turn)?;
         let named = percent_encoding::percent_decode_str(path.trim_start_matches('/'));
         if named.decode_utf8_lossy() != call.tool.as_str() {
-            return Err(format!(
+            return Err(Fault::here(format!(
                 "the call `{id}` came to another tool than `{}`",
                 call.tool
-            ));
+            )));
         }
-        let tool = suite
-            .tools
-            .get(&call.tool)
-            .ok_or("an unknown tool was called")?;
+        let tool = suite.tools.get(&call.tool);
+        let tool = tool.ok_or_else(|| Fault::here("an unknown tool was called"))?;
         let answer = if call.failed {
-            crate::eval::world::Answer {
+            let text = call.output.clone();
+            Answer {
                 ok: false,
-                text: call
-                    .output
-                    .clone()
-                    .unwrap_or_else(|| "the tool failed".to_owned()),
+                text: text.unwrap_or_else(|| "the tool failed".to_owned()),
             }
         } else {
             let none = Value::Null;
@@ -227,11 +229,24 @@ impl Stage {
             let bound = common(suite, case, bound)
                 .text("call", id.as_str())
                 .json("args", &args);
-            state.world.call(tool, &bound, call.output.as_deref())?
+            // Nobody else is at work in it: an agent makes one call after the other.
+            let mut world = self.state().world.take().ok_or_else(out_of_turn)?;
+            let started = Instant::now();
+            let answered = world.call(tool, &bound, call.output.as_deref()).await;
+            let mut state = self.state();
+            state.spent += started.elapsed();
+            state.world = Some(world);
+            answered?
         };
+        let mut state = self.state();
         state.given.insert(id.clone(), answer.text.clone());
         state.done.insert(id, answer.ok);
         Ok(answer)
+    }
+
+    /// The time that the world took.
+    pub(super) fn spent(&self) -> Duration {
+        self.state().spent
     }
 }
 
@@ -266,12 +281,11 @@ impl Upstream for Stage {
         request: Cleared<http::Request<Bytes>>,
     ) -> BoxFuture<'static, Result<Response<Body>, UpstreamError>> {
         let (head, body) = request.into_message().into_parts();
-        let response = if to.as_str() == MODEL {
-            self.answer(&body)
-        } else {
-            self.run(head.uri.path(), &body)
-        };
-        Box::pin(std::future::ready(Ok(response)))
+        if to.as_str() == MODEL {
+            return Box::pin(std::future::ready(Ok(self.answer(&body))));
+        }
+        let path = head.uri.path().to_owned();
+        Box::pin(self.clone().run(path, body).map(Ok))
     }
 }
 
