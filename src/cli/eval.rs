@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::ValueEnum;
 
 use super::signals::Signals;
-use super::{Failure, eval_import, print, warn};
+use super::{Failure, eval_import, eval_recorded, print, warn};
 use crate::eval::replay::{Approver, Reading};
 use crate::eval::report::render;
 use crate::eval::suite::{Suite, find, list};
@@ -26,6 +26,8 @@ pub enum Command {
     /// Turn public recordings into a suite.
     #[command(subcommand)]
     Import(eval_import::Source),
+    /// Say what policies stop of recorded runs, without a world.
+    Recorded(eval_recorded::Args),
 }
 
 /// Arguments of `holdpoint eval run`.
@@ -72,6 +74,7 @@ pub fn run(command: &Command) -> Result<(), Failure> {
         Command::Run(args) => run_suite(args),
         Command::List { folder } => list_suites(folder),
         Command::Import(source) => eval_import::run(source),
+        Command::Recorded(args) => eval_recorded::run(args),
     }
 }
 
