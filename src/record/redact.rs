@@ -19,6 +19,17 @@ const SHORTEST: usize = 8;
 /// Kinds of secrets that are replaced. A path of a credential file is none.
 const CLASSES: [Class; 3] = [Class::Credentials, Class::Registered, Class::Cards];
 
+/// Where a text is cut into pieces, ever fewer. Marks that stand in secrets themselves, such as those of base64, are none of
+/// them, but for the slash of a URL.
+const SEPARATORS: [&[char]; 4] = [
+    &[' ', '\t', '\n', '\r', '<', '>', '"', '\'', '?', '&', '/'],
+    &[
+        ' ', '\t', '\n', '\r', ',', ';', '<', '>', '(', ')', '"', '\'', '?', '&',
+    ],
+    &[' ', '\t', '\n', '\r'],
+    &['\n'],
+];
+
 /// Replaces secrets.
 pub struct Redactor {
     scanner: Scanner,
@@ -202,12 +213,11 @@ impl Redactor {
             .unwrap_or_else(|| self.lines(text, count))
     }
 
-    /// Word by word, then line by line, then the whole: until no secret is left.
+    /// Piece by piece, the smallest first, and at last the whole: until no secret is left.
     fn lines(&self, text: &str, count: &mut usize) -> String {
-        for separators in [
-            &[' ', '\t', '\n', '\r', ',', ';', '<', '>', '(', ')'][..],
-            &['\n'],
-        ] {
+        let from = usize::from(!text.contains("://"));
+        for separators in SEPARATORS.iter().skip(from) {
+            let separators = *separators;
             let mut replaced = 0;
             let pieces = text.split_inclusive(separators).map(|piece| {
                 let bare = piece.trim_end_matches(separators);
@@ -359,6 +369,7 @@ const fn withheld(why: Withheld, replaced: usize) -> Redacted {
     }
 }
 
+/// What stands in place of a secret: also in a URL it breaks nothing.
 fn note(kind: &str) -> String {
-    format!("[holdpoint: {kind} withheld]")
+    format!("holdpoint-withheld-{kind}")
 }

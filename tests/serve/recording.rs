@@ -267,3 +267,40 @@ async fn a_disk_that_takes_no_more_stops_the_recording_and_no_request() {
     assert_eq!(before.text(), after.text());
     rig.take().shutdown().await;
 }
+
+#[tokio::test]
+async fn what_was_recorded_is_replayed_against_another_policy() {
+    let folder = tempfile::tempdir().unwrap();
+    let record = folder.path().join("rec");
+    exchanged(Some(&record)).await;
+    let diff = |policy: &str| {
+        let file = folder.path().join("policy.yaml");
+        fs::write(&file, policy).unwrap();
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_holdpoint"))
+            .args(["policy", "diff", "--json"])
+            .arg(file)
+            .arg("--recordings")
+            .arg(&record)
+            .output()
+            .unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{error}");
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    // Two calls of the first answer, one of the stream, one on the tool's own route.
+    let same = diff(EGRESS);
+    assert_eq!(same["changes"], json!([]), "{same:#}");
+    assert_eq!(
+        (&same["exchanges"], &same["calls"]),
+        (&json!(3), &json!(4)),
+        "{same:#}"
+    );
+    let strict = EGRESS
+        .replace(", egress: [{at: /url, allow: [ours]}]", ", deny: true")
+        .replace("catalog: off", "catalog: enforce")
+        .replace("egress: enforce", "egress: off")
+        .replace("lists: {ours: {hosts: [shop.example]}}\n", "");
+    let report = diff(&strict);
+    assert_eq!(report["counts"]["newly_blocked"], 3, "{report:#}");
+    assert_eq!(report["counts"]["other_reason"], 1, "{report:#}");
+}
