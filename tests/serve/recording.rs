@@ -296,7 +296,10 @@ async fn what_was_recorded_is_replayed_against_another_policy() {
         "{same:#}"
     );
     let strict = EGRESS
-        .replace(", egress: [{at: /url, allow: [ours]}]", ", deny: true")
+        .replace(
+            ", executes_at: agent, egress: [{at: /url, allow: [ours]}]",
+            ", deny: true",
+        )
         .replace("catalog: off", "catalog: enforce")
         .replace("egress: enforce", "egress: off")
         .replace("lists: {ours: {hosts: [shop.example]}}\n", "");
