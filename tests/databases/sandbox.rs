@@ -111,18 +111,31 @@ fn undoes_what_a_call_does_to_the_schema(server: &Server) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mine");
     let path = path.to_str().unwrap();
-    assert!(command(None, &["world", path, "--init"]).status().unwrap().success());
+    assert!(
+        command(None, &["world", path, "--init"])
+            .status()
+            .unwrap()
+            .success()
+    );
     let file = Path::new(path).join("world.yaml");
     let text = std::fs::read_to_string(&file).unwrap();
     let from = "- UPDATE orders SET state = 'REFUNDED' WHERE id = :order_id";
     assert!(text.contains(from));
     let text = text.replace(from, "- CREATE TABLE more AS SELECT * FROM orders");
     std::fs::write(&file, &text).unwrap();
-    let found = succeeded(&command(Some(server), &["world", path, "--json"]).output().unwrap());
+    let found = succeeded(
+        &command(Some(server), &["world", path, "--json"])
+            .output()
+            .unwrap(),
+    );
     let changed = found["tools"][1]["example"]["changed"].as_array().unwrap();
     assert!(changed.iter().any(|it| it[0] == "more"), "{changed:?}");
     // A statement that the server does not take is told at its line.
-    std::fs::write(&file, text.replace("CREATE TABLE more AS", "CREATE TABEL more AS")).unwrap();
+    std::fs::write(
+        &file,
+        text.replace("CREATE TABLE more AS", "CREATE TABEL more AS"),
+    )
+    .unwrap();
     let ended = command(Some(server), &["world", path]).output().unwrap();
     let error = String::from_utf8(ended.stderr).unwrap();
     assert_eq!(ended.status.code(), Some(2), "{error}");
@@ -157,7 +170,11 @@ async fn survives_a_server_that_goes_away(mut server: Server) {
     assert!(error.contains("--resume"), "{error}");
     assert!(!out.join("report.json").exists());
     server.start_again().await;
-    let resumed = command(Some(&server), &words).arg("--resume").arg(&out).output().unwrap();
+    let resumed = command(Some(&server), &words)
+        .arg("--resume")
+        .arg(&out)
+        .output()
+        .unwrap();
     let mut report = succeeded(&resumed);
     report["suite"]["digest"].take();
     assert_eq!(report, expected);

@@ -309,7 +309,10 @@ fn approvers(report: &Report) -> Table {
         "approvals/task",
     ]);
     let own = std::iter::once((report.approver, &report.readings));
-    let further = report.approvers.iter().map(|it| (it.approver, &it.readings));
+    let further = report
+        .approvers
+        .iter()
+        .map(|it| (it.approver, &it.readings));
     for (approver, readings) in own.chain(further) {
         for reading in readings {
             let held = reading.arms.iter().filter(|arm| {
@@ -351,7 +354,8 @@ fn frontier(report: &Report) -> Option<Table> {
     for frontier in here {
         for point in &frontier.points {
             let own = matches!(point.kind, PointKind::Arm | PointKind::Naive);
-            if !own && std::mem::replace(&mut others, true) && frontier.approver != report.approver {
+            if !own && std::mem::replace(&mut others, true) && frontier.approver != report.approver
+            {
                 break;
             }
             let approver = if own {
