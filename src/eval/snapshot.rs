@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::judge::{Change, quoted};
+use super::judge::{Change, identifier};
 use super::sql::{Bindings, Dialect, is_true, to_json};
 
 /// SQLite's own table of everything that the database defines.
@@ -260,7 +260,7 @@ fn table(
         select += &change.condition();
     }
     select += " FROM ";
-    select += &quoted(name, Dialect::Sqlite);
+    select += &identifier(name, Dialect::Sqlite);
     let mut statement = connection.prepare_cached(&select)?;
     let width = statement.column_count() - changes.len();
     let columns: Vec<String> = statement

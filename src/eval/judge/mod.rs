@@ -43,7 +43,7 @@ impl Change {
     /// The SELECT that tells for every row of the table whether this change is about it.
     pub fn probe(&self, dialect: Dialect) -> Sql {
         let at = self.rows.as_ref().map_or(&self.at, |sql| &sql.at);
-        let table = quoted(&self.table, dialect);
+        let table = identifier(&self.table, dialect);
         Sql {
             text: format!("SELECT {} FROM {table}", self.condition()).into(),
             at: at.clone(),
@@ -288,10 +288,15 @@ impl Judge {
 }
 
 /// A table's name as an SQL identifier.
-pub fn quoted(name: &str, dialect: Dialect) -> String {
+pub fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// The same in the words of a database.
+pub fn identifier(name: &str, dialect: Dialect) -> String {
     match dialect {
         Dialect::Mysql => format!("`{}`", name.replace('`', "``")),
-        Dialect::Sqlite | Dialect::Postgres => format!("\"{}\"", name.replace('"', "\"\"")),
+        Dialect::Sqlite | Dialect::Postgres => quoted(name),
     }
 }
 

@@ -6,7 +6,7 @@ use futures_util::future::{BoxFuture, ready};
 use rusqlite::Connection;
 use serde_json::Value;
 
-use super::{Change, Connect, Reads, quoted};
+use super::{Change, Connect, Reads, identifier};
 use crate::eval::snapshot::Snapshot;
 use crate::eval::sql::{Allowed, Bindings, Dialect, STATEMENTS, Sql, Steps, plain, to_json};
 use crate::source::Problem;
@@ -70,7 +70,7 @@ impl Reads for File {
     }
 
     fn columns<'a>(&'a mut self, table: &'a str) -> BoxFuture<'a, Result<Vec<String>, String>> {
-        let all = format!("SELECT * FROM {}", quoted(table, Dialect::Sqlite));
+        let all = format!("SELECT * FROM {}", identifier(table, Dialect::Sqlite));
         let columns = self.connection.prepare(&all).map(|statement| {
             let names = statement.column_names();
             names.map(str::to_owned).collect()

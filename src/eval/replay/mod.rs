@@ -10,7 +10,7 @@ mod trial;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 pub use approver::Approver;
@@ -31,7 +31,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::guard::{Guard, Observer, Parts, Venues};
 use crate::metrics::Metrics;
 use crate::names::{RouteName, UpstreamName};
-use crate::policy::{ExecutesAt, Lookup};
+use crate::policy::{ExecutesAt, Lookup, Policy};
 use crate::principal::Principal;
 use crate::proxy::{self, ProxyService, Setup};
 use crate::settings::{
@@ -59,6 +59,10 @@ const REPLAY_WINDOW: Duration = Duration::from_hours(24);
 pub struct Replayer {
     suite: Arc<Suite>,
     routes: HashMap<String, RouteName>,
+    /// The tools' definitions, as JSON.
+    definitions: Arc<str>,
+    /// What each arm makes of the suite's policy.
+    policies: Mutex<HashMap<String, Arc<Policy>>>,
     metrics: Arc<Metrics>,
     connect: Connect,
     stream: bool,
@@ -97,9 +101,16 @@ impl Replayer {
             .keys()
             .map(|tool| (tool.clone(), route_of(&suite, tool)))
             .collect();
+        let definitions = if suite.tools.is_empty() {
+            String::new()
+        } else {
+            chat::definitions(&suite).to_string()
+        };
         Self {
             suite,
             routes,
+            definitions: definitions.into(),
+            policies: Mutex::default(),
             metrics: Metrics::new(),
             connect: manner.connect,
             stream: manner.stream,
@@ -241,7 +252,10 @@ impl Replayer {
             routes: &self.routes,
             session: case.session.as_deref().unwrap_or(&case.id),
             stream: self.stream,
-            conversation: agent::Conversation::new(&self.suite),
+            conversation: agent::Conversation::new(
+                self.suite.system.as_deref(),
+                Arc::clone(&self.definitions),
+            ),
             transcript: agent::Transcript::new(self.keep),
             calls: Vec::new(),
             approvals: 0,
@@ -267,6 +281,25 @@ impl Replayer {
         let tickets = ticket_store(arm).map_err(Problem::new)?;
         let world = Arc::clone(&site.lookups);
         self.guard(arm, world, tickets, Vec::new()).map(drop)
+    }
+
+    /// The policy with the arm's modes, without the checks that it leaves out.
+    fn policy(&self, arm: &Arm) -> Arc<Policy> {
+        let mut policies = self.policies.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = policies.get(&arm.name) {
+            return Arc::clone(known);
+        }
+        let mut policy = Policy::clone(&self.suite.policy);
+        policy.modes.clone_from(&arm.modes);
+        for check in &arm.without {
+            check.lift(&mut policy);
+        }
+        if let Some(strictness) = arm.strictness {
+            strictness.apply(&mut policy);
+        }
+        let policy = Arc::new(policy);
+        policies.insert(arm.name.clone(), Arc::clone(&policy));
+        policy
     }
 
     fn bindings(&self, case: &Case) -> Bindings {
@@ -346,13 +379,7 @@ impl Replayer {
         };
         let venues = self.routes.iter();
         let venues = venues.map(|(tool, route)| (tool.as_str().into(), route.clone()));
-        let mut policy = Arc::clone(&self.suite.policy);
-        for check in &arm.without {
-            check.lift(Arc::make_mut(&mut policy));
-        }
-        if let Some(strictness) = arm.strictness {
-            strictness.apply(Arc::make_mut(&mut policy));
-        }
+        let policy = self.policy(arm);
         Guard::new(
             policy,
             &arm.modes,

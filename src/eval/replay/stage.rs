@@ -1,5 +1,6 @@
 //! The other side of the proxy in a trial: the recorded model and the tools of the world, as one in-process upstream.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,7 +9,9 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::{Response, StatusCode, header};
+use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::{MODEL, Reading, chat, common};
 use crate::eval::case::{Call, Case, Cause, OutputPart, Step};
@@ -29,6 +32,23 @@ struct Inner {
     reading: Reading,
     stream: bool,
     state: Mutex<State>,
+}
+
+/// Of a request to the model what it listens for.
+#[derive(Deserialize)]
+struct Listened<'b> {
+    #[serde(borrow, default)]
+    messages: Vec<Message<'b>>,
+}
+
+#[derive(Deserialize)]
+struct Message<'b> {
+    #[serde(borrow, default)]
+    role: Option<Cow<'b, str>>,
+    #[serde(borrow, default)]
+    tool_call_id: Option<Cow<'b, str>>,
+    #[serde(borrow, default)]
+    content: Option<&'b RawValue>,
 }
 
 struct State {
@@ -161,16 +181,23 @@ impl Stage {
 
     /// Takes in the tool outputs that the request shows.
     fn listen(&self, body: &Bytes) -> Result<(), String> {
-        let request: Value = serde_json::from_slice(body)
+        let request: Listened<'_> = serde_json::from_slice(body)
             .map_err(|error| format!("the proxy sent the model no JSON: {error}"))?;
-        let messages = request.get("messages").and_then(Value::as_array);
         let mut state = self.state();
-        for message in messages.into_iter().flatten() {
-            let text = |key| message.get(key).and_then(Value::as_str);
-            if let (Some("tool"), Some(call), Some(content)) =
-                (text("role"), text("tool_call_id"), text("content"))
+        for message in request.messages {
+            if let (Some("tool"), Some(call), Some(content)) = (
+                message.role.as_deref(),
+                message.tool_call_id,
+                message.content,
+            ) && let Ok(text) = serde_json::from_str::<Cow<'_, str>>(content.get())
             {
-                state.shown.insert(call.to_owned(), content.to_owned());
+                match state.shown.get_mut(&*call) {
+                    Some(shown) if *shown == text => {}
+                    Some(shown) => *shown = text.into_owned(),
+                    None => {
+                        state.shown.insert(call.into_owned(), text.into_owned());
+                    }
+                }
             }
         }
         Ok(())

@@ -747,7 +747,9 @@ pub(in crate::eval) fn tools_of(
 
 fn only_tools(root: &Field<'_>) -> Option<BTreeMap<String, Tool>> {
     let mut fields = root.map()?;
-    let read = fields.required("tools").and_then(|f| tools(&f));
+    let read = fields
+        .required("tools")
+        .and_then(|f| tools(&f, Dialect::Sqlite));
     fields.finish();
     read
 }

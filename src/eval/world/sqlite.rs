@@ -259,6 +259,7 @@ impl Sandbox {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::eval::sql::Sql;
 
     fn file(text: &str) -> Arc<SourceFile> {
         Arc::new(SourceFile {

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::super::server::Server;
 use super::calls::{Failed, as_values, check, limited, rows, translated, values};
 use super::{configure, fault, told};
-use crate::eval::judge::{Change, Reads, quoted};
+use crate::eval::judge::{Change, Reads, identifier};
 use crate::eval::snapshot::{Snapshot, Table};
 use crate::eval::sql::{Allowed, Bindings, Dialect, STATEMENTS, Sql, is_true};
 use crate::source::Problem;
@@ -66,7 +66,7 @@ impl Reader {
                 .filter(|change| change.table == name)
                 .copied()
                 .collect();
-            let from = quoted(&name, Dialect::Mysql);
+            let from = identifier(&name, Dialect::Mysql);
             let table = self.table(&from, &about, bound).await?;
             tables.insert(name, table);
         }
@@ -169,7 +169,7 @@ impl Reads for Reader {
 
     fn columns<'a>(&'a mut self, table: &'a str) -> BoxFuture<'a, Result<Vec<String>, String>> {
         Box::pin(async move {
-            let all = format!("SELECT * FROM {}", quoted(table, Dialect::Mysql));
+            let all = format!("SELECT * FROM {}", identifier(table, Dialect::Mysql));
             let prepared = self.conn.prep(all).await;
             let prepared = prepared.map_err(|error| told(&error))?;
             let columns = prepared.columns();

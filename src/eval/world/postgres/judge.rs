@@ -9,7 +9,7 @@ use tokio_postgres::Config;
 use super::super::server::{Server, WITHIN};
 use super::calls::{Failed, Ready, Statements, as_row, check, refs};
 use super::{COPIES, Link, configure, fault, told};
-use crate::eval::judge::{Change, Reads, quoted};
+use crate::eval::judge::{Change, Reads, identifier};
 use crate::eval::snapshot::{Snapshot, Table};
 use crate::eval::sql::{Allowed, Bindings, Dialect, Sql};
 use crate::source::Problem;
@@ -104,7 +104,7 @@ impl Reader {
                 .copied()
                 .collect();
             let from = [space, name]
-                .map(|part| quoted(part, Dialect::Postgres))
+                .map(|part| identifier(part, Dialect::Postgres))
                 .join(".");
             let table = self.table(&from, &about, bound).await?;
             tables.insert(plain, table);
@@ -229,7 +229,7 @@ impl Reads for Reader {
         Box::pin(async move {
             let from: Vec<_> = table
                 .splitn(2, '.')
-                .map(|part| quoted(part, Dialect::Postgres))
+                .map(|part| identifier(part, Dialect::Postgres))
                 .collect();
             let all = format!("SELECT * FROM {}", from.join("."));
             let prepared = self.link.client.prepare(&all).await;
