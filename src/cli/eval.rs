@@ -9,7 +9,7 @@ use std::sync::Arc;
 use clap::ValueEnum;
 
 use super::signals::Signals;
-use super::{Failure, eval_import, eval_world, print, progress, warn};
+use super::{Failure, eval_import, eval_recorded, eval_world, print, progress, warn};
 use crate::eval::replay::{Approver, Reading};
 use crate::eval::report::render;
 use crate::eval::suite::{Suite, find, list};
@@ -33,6 +33,8 @@ pub enum Command {
     /// Turn public recordings into a suite.
     #[command(subcommand)]
     Import(eval_import::Source),
+    /// Say what policies stop of recorded runs, without a world.
+    Recorded(eval_recorded::Args),
 }
 
 /// Arguments of `holdpoint eval run`.
@@ -136,6 +138,7 @@ pub fn run(command: &Command) -> Result<(), Failure> {
         Command::World(args) => eval_world::run(args),
         Command::List { folder } => list_suites(folder),
         Command::Import(source) => eval_import::run(source),
+        Command::Recorded(args) => eval_recorded::run(args),
     }
 }
 

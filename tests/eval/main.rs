@@ -3,11 +3,13 @@
 #[cfg(test)]
 mod desk;
 #[cfg(test)]
+mod diff;
+#[cfg(test)]
 mod ends;
 #[cfg(test)]
 mod hostile;
-#[cfg(test)]
 mod identity;
+mod imports;
 #[cfg(test)]
 mod recorded;
 #[cfg(test)]

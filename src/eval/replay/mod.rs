@@ -498,6 +498,7 @@ pub(in crate::eval) fn settings(
         session: SessionSource::Header(SESSION),
         limits: Limits::default(),
         timeouts: Timeouts::default(),
+        record: None,
     }
 }
 
