@@ -25,6 +25,7 @@ use agents::{Door, Speech};
 use arc_swap::ArcSwap;
 use axum::Router;
 use furnish::furnished;
+pub(crate) use housekeeping::{Housekeeping, Kept};
 use places::Places;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -37,7 +38,6 @@ use crate::control::health::{self, Operations, Readiness};
 use crate::coverage;
 use crate::forward::{ForwardProxy, Network};
 use crate::guard::{Guard, Observer, Parts};
-use crate::layers::tickets::reconcile::Reconciler;
 use crate::metrics::Metrics;
 use crate::policy::Policy;
 use crate::proxy::{HttpUpstream, ProxyService, Setup, Upstream, readers, recorded_service};
@@ -46,7 +46,6 @@ use crate::settings::{Listen, Settings};
 use crate::source::{Problem, Problems};
 use crate::store::tickets::TicketStore;
 use crate::store::{Stores, tickets};
-use crate::verdict::{LayerId, Mode};
 
 /// Bound addresses: with port 0 in the settings the system has chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +82,7 @@ pub struct Running {
     agents: JoinHandle<()>,
     forward: Option<JoinHandle<()>>,
     control: Vec<JoinHandle<()>>,
+    _kept: Kept,
     recorder: Option<Arc<Recorder>>,
     drain: Duration,
 }
@@ -175,6 +175,7 @@ pub fn open_stores_at(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Stor
             Ok(opened) => {
                 stores.tickets = Some(opened.tickets);
                 stores.ledger = opened.ledger.unwrap_or(stores.ledger);
+                stores.acquainted = opened.acquainted.unwrap_or(stores.acquainted);
             }
             Err(error) => problems
                 .0
@@ -243,7 +244,7 @@ pub async fn start_with(
     let clock = Arc::clone(&stores.clock);
     let recorder = recorder(&settings, &stores, &metrics)?;
     let upstream = HttpUpstream::new(&settings)?;
-    let reconciler = reconciler(&policy, &stores)?;
+    let housekeeping = Housekeeping::new(&policy, &stores)?;
     let told = (extras.observers, &metrics);
     let setup = setup(&settings, &policy, stores, told)?;
     let service = recorded_service(setup.clone(), upstream, recorder.clone())?;
@@ -284,7 +285,6 @@ pub async fn start_with(
             tickets: tickets.clone(),
         }),
     )];
-    control.extend(tickets.map(housekeeping::spawn));
     if let Some((listener, store)) = approvers {
         let approvals = Approvals::new(&settings, people, store, clock, Arc::clone(&metrics))?;
         approvals.load().await?;
@@ -292,9 +292,6 @@ pub async fn start_with(
         let tls = listen.approvers_tls.as_ref();
         let tls = tls.map(|files| tls::acceptor("listen.approvers.tls", files, tls::ONE));
         control.push(approvers::spawn(listener, tls.transpose()?, approvals));
-    }
-    if let Some(reconciler) = reconciler {
-        control.push(tokio::spawn(reconciler.run()));
     }
     let stop_agents = CancellationToken::new();
     let door = Door {
@@ -325,6 +322,7 @@ pub async fn start_with(
         agents,
         forward,
         control,
+        _kept: housekeeping.begin(),
         recorder,
         drain: settings.timeouts.drain,
     })
@@ -364,15 +362,6 @@ fn recorder(
         })
     };
     settings.record.as_ref().map(start).transpose()
-}
-
-/// What finds out about calls of unknown outcome, where tickets are enforced and a rule says how.
-fn reconciler(policy: &Arc<Policy>, stores: &Stores) -> Result<Option<Reconciler>, Problems> {
-    if policy.modes.of(LayerId::Tickets) != Mode::Enforce {
-        return Ok(None);
-    }
-    let reconciler = Reconciler::new(policy, stores)?;
-    Ok(reconciler.filter(Reconciler::has_recipes))
 }
 
 /// What every listener for agents shares: one guard, proved to see what comes.

@@ -18,3 +18,5 @@ mod refund;
 mod retail;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod world;

@@ -8,6 +8,7 @@ mod listen;
 mod openapi;
 mod people;
 mod placed;
+mod places;
 mod principals;
 mod registered;
 mod routes;
