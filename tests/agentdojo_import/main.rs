@@ -5,4 +5,5 @@
 mod data;
 mod fixtures;
 mod odd;
+mod renamed;
 mod replay;
