@@ -189,6 +189,8 @@ CREATE TABLE sent_mails (
   attached   TEXT NOT NULL
 );
 
+-- `strangers` are those of the participants who stand in no mail, event or account of the person's: to invite one is to write to
+-- somebody unknown.
 CREATE TABLE events (
   id           TEXT PRIMARY KEY,
   title        TEXT NOT NULL,
@@ -198,8 +200,18 @@ CREATE TABLE events (
   end_time     TEXT NOT NULL,
   location     TEXT,
   participants TEXT NOT NULL,
+  strangers    TEXT NOT NULL,
   status       TEXT NOT NULL
 );
+
+CREATE VIEW acquaintances AS
+  SELECT lower(sender) AS email FROM emails
+  UNION SELECT lower(r.value) FROM emails, json_each(emails.recipients) r
+  UNION SELECT lower(c.value) FROM emails, json_each(emails.cc) c
+  UNION SELECT lower(email) FROM shop_accounts WHERE email IS NOT NULL
+  UNION SELECT lower(email) FROM github_accounts
+  UNION SELECT lower(p.value) FROM events, json_each(events.participants) p
+        WHERE p.value NOT IN (SELECT s.value FROM json_each(events.strangers) s);
 
 -- Files ------------------------------------------------------------------------------------------------------------------
 

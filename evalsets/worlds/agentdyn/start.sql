@@ -111,7 +111,7 @@ INSERT INTO events
          strftime('%Y-%m-%d %H:%M:%S', replace(json_extract(value, '$.end_time'), 'T', ' ')),
          json_extract(value, '$.location'),
          (SELECT json_group_array(p.value) FROM (SELECT p.value FROM json_each(e.value, '$.participants') p ORDER BY 1) p),
-         coalesce(json_extract(value, '$.status'), 'confirmed')
+         '[]', coalesce(json_extract(value, '$.status'), 'confirmed')
   FROM environment, json_each(environment.json, '$.calendar.initial_events') e;
 
 INSERT INTO stored_files

@@ -1,3 +1,4 @@
 //! Importers: public recordings become suites that `eval run` executes.
 
 pub mod agentdojo;
+pub mod tau2;

@@ -262,7 +262,31 @@ fn trajectory(bytes: Bytes, line: usize) -> Result<Trajectory, String> {
         raw::native(value)
     }?;
     read.line = line;
+    undelimit(&mut read.messages);
     Ok(read)
+}
+
+/// A recorded agent with the defence "spotlighting" set every output between `<<` and `>>`. That is the agent's own doing, so
+/// it is undone: what is read is what the tools gave.
+fn undelimit(messages: &mut [Message]) {
+    let mut texts: Vec<&mut String> = messages
+        .iter_mut()
+        .filter_map(|message| match message {
+            Message::Output(output) if !output.text.trim().is_empty() => Some(&mut output.text),
+            _ => None,
+        })
+        .collect();
+    if texts.iter().all(|text| bare(text).is_some()) {
+        for text in &mut texts {
+            if let Some(bare) = bare(text) {
+                **text = bare.to_owned();
+            }
+        }
+    }
+}
+
+fn bare(text: &str) -> Option<&str> {
+    text.trim().strip_prefix("<<")?.strip_suffix(">>")
 }
 
 /// Gives every call an id of its own and ties each output to its call: by id where the record has one, else by order.
@@ -361,6 +385,18 @@ mod tests {
         let native = read(NATIVE).unwrap();
         let ids: Vec<_> = native.calls().map(|(_, _, c)| c.id.as_str()).collect();
         assert_eq!(ids, ["a", "call_1_1"]);
+    }
+
+    #[test]
+    fn marks_of_the_recorded_agent_around_every_output_are_undone() {
+        let marked = EXPLORER.replace("\"content\":\"done\"", "\"content\":\"<<{'a': 1}>>\"");
+        let text = |line: &str| read(line).unwrap().outputs().next().unwrap().1.text.clone();
+        assert_eq!(text(&marked), "{'a': 1}");
+        let one = marked.replace(
+            "\"content\":\"\",\"tool_call_id\":null",
+            "\"content\":\"no\",\"tool_call_id\":null",
+        );
+        assert_eq!(text(&one), "<<{'a': 1}>>", "not every output has them");
     }
 
     #[test]

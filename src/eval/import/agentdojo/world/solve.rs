@@ -8,7 +8,7 @@ use super::World;
 use super::state::State;
 use crate::eval::import::agentdojo::env::Step;
 use crate::eval::sql::{Bindings, plain};
-use crate::eval::world::World as Sandbox;
+use crate::eval::world::{Answer, World as Sandbox};
 
 /// What calls have changed.
 #[derive(Clone, Debug, Default)]
@@ -114,14 +114,7 @@ pub(super) fn solve(world: &World, solution: &[Step]) -> Result<Effects, Unsolve
         .iter()
         .map(|step| (step, world.rules.may_fail.contains(&step.tool)));
     for (at, (step, may_fail)) in steps.chain(finish).enumerate() {
-        let tool = world
-            .tools
-            .get(&step.tool)
-            .ok_or_else(|| Unsolved::Tool(step.tool.clone()))?;
-        let bound = bindings(world, &tool.args, &step.args, at);
-        let answer = sandbox
-            .call(tool, &bound, Some(""))
-            .map_err(Unsolved::World)?;
+        let answer = carry_out(world, &mut sandbox, step, at)?;
         if !answer.ok && !may_fail {
             return Err(Unsolved::Fails {
                 tool: step.tool.clone(),
@@ -132,6 +125,33 @@ pub(super) fn solve(world: &World, solution: &[Step]) -> Result<Effects, Unsolve
     let after =
         State::read(sandbox.connection()).map_err(|error| Unsolved::World(plain(&error)))?;
     Ok(Effects::between(&world.start.state, after, solution.len()))
+}
+
+/// Whether the call succeeds from the start state.
+pub(super) fn answers(world: &World, step: &Step) -> bool {
+    let Ok(folder) = tempfile::tempdir() else {
+        return false;
+    };
+    let sandbox = Sandbox::create(&world.start.image, folder.path().join("call.sqlite"));
+    sandbox.is_ok_and(|mut sandbox| {
+        carry_out(world, &mut sandbox, step, 0).is_ok_and(|answer| answer.ok)
+    })
+}
+
+fn carry_out(
+    world: &World,
+    sandbox: &mut Sandbox,
+    step: &Step,
+    at: usize,
+) -> Result<Answer, Unsolved> {
+    let tool = world
+        .tools
+        .get(&step.tool)
+        .ok_or_else(|| Unsolved::Tool(step.tool.clone()))?;
+    let bound = bindings(world, &tool.args, &step.args, at);
+    sandbox
+        .call(tool, &bound, Some(""))
+        .map_err(Unsolved::World)
 }
 
 fn bindings(world: &World, names: &[String], args: &Map<String, Value>, at: usize) -> Bindings {
