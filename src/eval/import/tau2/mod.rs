@@ -11,8 +11,6 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
-
 use self::cases::Cases;
 use self::rows::{Database, Ownership, Task};
 use super::agentdojo::suite::Suite;
@@ -166,8 +164,5 @@ fn named(database: &Database, tasks: &[Task], ownership: &[Ownership]) -> BTreeS
 
 fn source(data: &Path) -> String {
     let name = data.file_name().and_then(|name| name.to_str());
-    json!(name.unwrap_or("tau2 retail"))
-        .as_str()
-        .unwrap_or_default()
-        .to_owned()
+    name.unwrap_or("tau2 retail").to_owned()
 }
