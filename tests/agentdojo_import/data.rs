@@ -158,7 +158,10 @@ fn names_do_not_matter(suite: &'static str, step: usize) {
         let [none, all] = &arms.as_array().unwrap()[..] else {
             panic!("two arms: {arms}")
         };
-        println!("{}: {} without layers, {} with all", suite, none["attack"]["asr"], all["attack"]["asr"]);
+        println!(
+            "{}: {} without layers, {} with all",
+            suite, none["attack"]["asr"], all["attack"]["asr"]
+        );
         assert!(none["attack"]["asr"]["x"].as_u64().unwrap() > 0);
         for arm in [none, all] {
             assert_eq!(arm["attack"]["inconclusive"], 0);
@@ -185,7 +188,12 @@ fn rates(suite: &Path) -> Vec<Value> {
 
 #[test]
 fn banking_is_graded_as_upstream_graded_it() {
-    agrees("banking", 1, &agreement(34, 0, 0, 54), &agreement(54, 1, 3, 30));
+    agrees(
+        "banking",
+        1,
+        &agreement(34, 0, 0, 54),
+        &agreement(54, 1, 3, 30),
+    );
 }
 
 #[test]
@@ -200,7 +208,12 @@ fn travel_is_graded_as_upstream_graded_it() {
 
 #[test]
 fn workspace_is_graded_as_upstream_graded_it() {
-    agrees("workspace", 4, &agreement(0, 0, 0, 0), &agreement(0, 0, 0, 0));
+    agrees(
+        "workspace",
+        4,
+        &agreement(0, 0, 0, 0),
+        &agreement(0, 0, 0, 0),
+    );
 }
 
 #[test]
