@@ -273,6 +273,7 @@ impl<U: Upstream> Gate<U> {
             memory: self.memory.clone(),
             leaving,
             trail,
+            taint: Arc::default(),
             reached: Arc::default(),
         });
         let judged = judge(&transit, &request).await?;

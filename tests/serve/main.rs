@@ -24,5 +24,6 @@ mod streams;
 #[expect(dead_code, reason = "other crates of tests use the rest")]
 #[path = "../support/mod.rs"]
 mod support;
+mod taint;
 mod tls;
 mod tools;
