@@ -49,6 +49,8 @@ pub struct Settings {
     pub registered: Vec<Registered>,
     /// What ties a conversation to its calls.
     pub session: SessionSource,
+    /// What the markers of spotlighted texts are made with; `None`: this process has one of its own.
+    pub spotlight_key: Option<SealingKey>,
     /// Sizes.
     pub limits: Limits,
     /// Durations.
