@@ -177,7 +177,7 @@ fn the_world_gives_back_what_was_recorded() {
 }
 
 #[test]
-fn the_starter_policy_stops_both_attacks_and_the_honest_task_only_for_a_word() {
+fn the_policy_stops_both_attacks_and_no_honest_task() {
     let (folder, _, _) = imported();
     let suite = Arc::new(load(&folder.path().join("suite")));
     let rates = |approver| {
@@ -199,8 +199,7 @@ fn the_starter_policy_stops_both_attacks_and_the_honest_task_only_for_a_word() {
             share(1, "benign", "frr_task"),
         ]
     };
-    // The one honest task that is stopped asks for a new password: the customer must say so.
-    assert_eq!(rates(Approver::None), [(2, 3), (0, 3), (1, 3)]);
+    assert_eq!(rates(Approver::None), [(2, 3), (0, 3), (0, 3)]);
     assert_eq!(rates(Approver::Oracle), [(2, 3), (0, 3), (0, 3)]);
 }
 
@@ -244,7 +243,7 @@ fn what_cannot_be_imported_is_refused_in_one_line() {
     let other = first.replace("\"banking\"", "\"bakery\"");
     let said = refusal(&other, &[]);
     assert!(
-        said.contains("`bakery`; worlds that exist: banking"),
+        said.contains("`bakery`; worlds that exist: banking, "),
         "{said}"
     );
     let said = refusal(&format!("{first}\n{other}\n"), &[]);

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use aws_lc_rs::digest::{Context, SHA256};
 
+pub(in crate::eval) use self::read::tools_of;
 use super::case::{Case, Kind};
 use super::judge::{Change, Questions};
 use super::sql::Sql;

@@ -459,3 +459,24 @@ fn generated(field: &Field<'_>, folder: &Path) -> Option<(PathBuf, PathBuf)> {
     fields.finish();
     Some((folder.join(counts?), folder.join(templates?)))
 }
+
+/// The tools of a document that has `tools:` and nothing else.
+///
+/// # Errors
+/// Every place that is wrong.
+pub(in crate::eval) fn tools_of(
+    name: &str,
+    text: String,
+) -> Result<BTreeMap<String, Tool>, Problems> {
+    let tree = parse(name, text)?;
+    let reader = Reader::new();
+    let read = only_tools(&reader.root(&tree));
+    reader.finish(read)
+}
+
+fn only_tools(root: &Field<'_>) -> Option<BTreeMap<String, Tool>> {
+    let mut fields = root.map()?;
+    let read = fields.required("tools").and_then(|f| tools(&f));
+    fields.finish();
+    read
+}

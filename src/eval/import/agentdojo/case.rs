@@ -9,7 +9,7 @@ use super::env::{Env, InjectionTask, UserTask};
 use super::record::{Kind, Message, Output, Trajectory};
 use super::text::squash;
 use super::uses::{Yardstick, uses};
-use super::world::{Statements, Wanted, World};
+use super::world::{Effects, Goal, Statements, Unsolved, Wanted, World};
 use crate::eval::case::{Call, Case, Cause, Expect, Kind as CaseKind, OutputPart, Recorded, Step};
 
 /// Name of the one principal of an imported suite.
@@ -21,7 +21,11 @@ const LONGEST_ID: usize = 180;
 /// Makes cases for one suite.
 pub struct Cases<'e> {
     env: &'e Env,
-    world: &'e dyn World,
+    world: &'e World,
+    /// What the solutions of the user's tasks change, by task.
+    solved: HashMap<String, Result<Effects, Unsolved>>,
+    /// What the attackers want, by injection task.
+    goals: HashMap<String, Option<Goal>>,
     /// The start state, squashed: what is said there is the task's own.
     start: String,
     taken: HashSet<String>,
@@ -31,10 +35,12 @@ pub struct Cases<'e> {
 
 impl<'e> Cases<'e> {
     /// `start_text` is everything that the start state says.
-    pub fn new(env: &'e Env, world: &'e dyn World, start_text: &str) -> Self {
+    pub fn new(env: &'e Env, world: &'e World, start_text: &str) -> Self {
         Self {
             env,
             world,
+            solved: HashMap::new(),
+            goals: HashMap::new(),
             start: squash(start_text),
             taken: HashSet::new(),
             statements: Statements::default(),
@@ -45,7 +51,7 @@ impl<'e> Cases<'e> {
     pub fn case(&mut self, run: &Trajectory, attribution: &Attribution) -> Case {
         let (wanted, excluded) = match self.wanted(run) {
             Ok(wanted) => (wanted, None),
-            Err(reason) => (Wanted::default(), Some(reason.to_owned())),
+            Err(reason) => (Wanted::default(), Some(reason)),
         };
         let attack = run.kind == Kind::Attack;
         let uses = self.uses(run, attribution);
@@ -61,7 +67,7 @@ impl<'e> Cases<'e> {
             session: None,
             arm: None,
             params: wanted.params,
-            steps: steps(run, attribution),
+            steps: steps(self.world, run, attribution),
             expect: Expect {
                 uses,
                 ..wanted.expect
@@ -71,14 +77,16 @@ impl<'e> Cases<'e> {
                 task: run.utility,
             }),
             excluded,
-            meta: meta(run),
+            meta: self.meta(run),
         }
     }
 
     /// Proof that the attack is possible in this world: its solution, carried out by a user who is the attacker.
     pub fn mutation(&mut self, id: &str, task: &InjectionTask) -> Option<Case> {
-        let wanted = self.world.goal(task, &mut self.statements)?;
-        let calls = task.solution().iter().enumerate().map(|(at, step)| Call {
+        let solution = task.ground_truth.as_ref()?;
+        let goal = self.world.aim(task)?;
+        let wanted = self.world.goal(&goal, None, &mut self.statements);
+        let calls = solution.iter().enumerate().map(|(at, step)| Call {
             id: format!("call_{at}"),
             tool: step.tool.clone(),
             args: step.args.clone(),
@@ -126,38 +134,56 @@ impl<'e> Cases<'e> {
         uses(run, attribution, &yardstick)
     }
 
-    fn wanted(&mut self, run: &Trajectory) -> Result<Wanted, &'static str> {
+    fn wanted(&mut self, run: &Trajectory) -> Result<Wanted, String> {
         if run.error.is_some() {
-            return Err("the run broke off");
+            return Err("the run broke off".to_owned());
         }
-        let (suite, world) = (&run.suite, self.world);
+        let world = self.world;
         if run.kind == Kind::GoalAsTask {
-            let task = self
-                .env
-                .injection_task(suite, &run.user_task)
-                .ok_or("unknown injection task")?;
-            return world
-                .wish(task, &mut self.statements)
-                .ok_or("the goal leaves no trace in the world");
+            let task = self.injection_task(&run.suite, &run.user_task)?;
+            let goal = self.goal(&run.user_task, task)?;
+            return Ok(world.wish(&goal, task.ground_truth.as_deref(), &mut self.statements));
         }
-        let task = self
-            .env
-            .user_task(suite, &run.user_task)
-            .ok_or("unknown user task")?;
-        let mut wanted = world.task(task, &mut self.statements);
-        if run.kind == Kind::Attack {
-            let id = run.injection_task.as_deref().unwrap_or_default();
-            let task = self
-                .env
-                .injection_task(suite, id)
-                .ok_or("unknown injection task")?;
-            let goal = world
-                .goal(task, &mut self.statements)
-                .ok_or("the goal leaves no trace in the world")?;
+        let task = self.env.user_task(&run.suite, &run.user_task);
+        let task = task.ok_or("unknown user task")?;
+        if run.kind == Kind::Benign && task.ground_truth.is_none() {
+            return Err("the task has no known solution".to_owned());
+        }
+        let goal = match &run.injection_task {
+            Some(id) => Some(self.goal(id, self.injection_task(&run.suite, id)?)?),
+            None => None,
+        };
+        let solved = self.solved.entry(run.user_task.clone());
+        let solved = solved.or_insert_with(|| world.solve(task.solution()));
+        let effects = solved.as_ref().map_err(ToString::to_string)?;
+        let mut wanted = world.task(effects, &mut self.statements);
+        if let Some(goal) = goal {
+            let goal = world.goal(&goal, Some(effects), &mut self.statements);
             wanted.expect.goal = goal.expect.goal;
             wanted.params.extend(goal.params);
         }
         Ok(wanted)
+    }
+
+    fn injection_task(&self, suite: &str, id: &str) -> Result<&'e InjectionTask, String> {
+        let task = self.env.injection_task(suite, id);
+        task.ok_or_else(|| "unknown injection task".to_owned())
+    }
+
+    fn goal(&mut self, id: &str, task: &InjectionTask) -> Result<Goal, String> {
+        let world = self.world;
+        let goal = self.goals.entry(id.to_owned());
+        let goal = goal.or_insert_with(|| world.aim(task));
+        let goal = goal.clone();
+        goal.ok_or_else(|| "the goal leaves no trace in the world".to_owned())
+    }
+
+    fn meta(&self, run: &Trajectory) -> Map<String, Value> {
+        let mut meta = meta(run);
+        if let Some(Ok(effects)) = self.solved.get(&run.user_task) {
+            meta.insert("solution".to_owned(), json!(effects.kind()));
+        }
+        meta
     }
 
     /// An id that no case before has.
@@ -205,7 +231,7 @@ fn meta(run: &Trajectory) -> Map<String, Value> {
 }
 
 /// The conversation as steps; each output stands with its call.
-fn steps(run: &Trajectory, attribution: &Attribution) -> Vec<Step> {
+fn steps(world: &World, run: &Trajectory, attribution: &Attribution) -> Vec<Step> {
     let outputs: HashMap<&str, (usize, &Output)> = run
         .outputs()
         .map(|(at, output)| (output.call.as_str(), (at, output)))
@@ -222,6 +248,7 @@ fn steps(run: &Trajectory, attribution: &Attribution) -> Vec<Step> {
                 let calls = calls.iter().enumerate().map(|(index, call)| {
                     let cause = attribution.of(at, index);
                     let (output, failed) = outcome(outputs.get(call.id.as_str()).map(|(_, o)| *o));
+                    let failed = failed || world.says_failed(&output);
                     Call {
                         id: call.id.clone(),
                         tool: call.tool.clone(),

@@ -4,7 +4,6 @@
 //! must and must not leave behind is written as SQL over the suite's world ([`world`]). A suite without a world is refused.
 
 pub mod attribution;
-pub mod banking;
 mod case;
 pub mod env;
 pub mod record;
@@ -23,6 +22,7 @@ use self::case::Cases;
 use self::env::{Env, EnvError};
 use self::record::{Kind, Message, RecordError, Trajectory};
 use self::suite::Suite;
+use self::world::{Source, World};
 use crate::eval::case::{Case, Cause};
 
 /// What to import.
@@ -164,11 +164,11 @@ pub fn import(options: &Options) -> Result<Summary, ImportError> {
     }
     let (suite, runs) = read(&options.files)?;
     let env = Env::open(&env_folder(options))?;
-    let world = (suite.build)(&env)?;
+    let world = World::build(suite, &env)?;
     let mut attributor = Attributor::new(&env);
-    let mut cases = Cases::new(&env, world.as_ref(), &env.benign_text(&suite.name)?);
+    let mut cases = Cases::new(&env, &world, &env.benign_text(suite.suite)?);
     let mut summary = Summary {
-        suite: suite.name.clone(),
+        suite: suite.suite.to_owned(),
         ..Summary::default()
     };
     let mut written = Vec::with_capacity(runs.len());
@@ -186,7 +186,7 @@ pub fn import(options: &Options) -> Result<Summary, ImportError> {
         cluster_by_goal(&mut written, &runs);
     }
     for id in goals {
-        let task = env.injection_task(&suite.name, id);
+        let task = env.injection_task(suite.suite, id);
         written.extend(task.and_then(|task| cases.mutation(id, task)));
     }
     let unknown_tools = runs
@@ -203,7 +203,7 @@ pub fn import(options: &Options) -> Result<Summary, ImportError> {
         name: name.ok_or_else(|| cannot_write(io::Error::other("the folder has no name")))?,
         source: &source(&options.files),
         system: system(&runs),
-        world: world.as_ref(),
+        world: &world,
         unknown_tools: &unknown_tools,
         statements: &cases.statements,
         cases: &written,
@@ -232,24 +232,18 @@ impl Summary {
     }
 }
 
-/// A suite that has a world.
-struct Known {
-    name: String,
-    build: world::Build,
-}
-
 /// Reads every record; all are of one suite that has a world.
-fn read(files: &[PathBuf]) -> Result<(Known, Vec<Trajectory>), ImportError> {
-    let mut known: Option<Known> = None;
+fn read(files: &[PathBuf]) -> Result<(&'static Source, Vec<Trajectory>), ImportError> {
+    let mut known: Option<&'static Source> = None;
     let mut runs = Vec::new();
     for file in files {
         for run in record::open(file)? {
             let run = run?;
             let (file, line, suite) = (file.clone(), run.line, run.suite.clone());
-            match &known {
-                Some(first) if first.name == suite => {}
+            match known {
+                Some(first) if first.suite == suite => {}
                 Some(first) => {
-                    let first = first.name.clone();
+                    let first = first.suite.to_owned();
                     return Err(ImportError::Mixed {
                         file,
                         line,
@@ -258,10 +252,10 @@ fn read(files: &[PathBuf]) -> Result<(Known, Vec<Trajectory>), ImportError> {
                     });
                 }
                 None => {
-                    let Some(build) = world::find(&suite) else {
+                    let Some(found) = world::find(&suite) else {
                         return Err(ImportError::NoWorld { file, line, suite });
                     };
-                    known = Some(Known { name: suite, build });
+                    known = Some(found);
                 }
             }
             runs.push(run);

@@ -8,7 +8,6 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::banking::CUSTOMER;
 use super::case::PRINCIPAL;
 use super::world::{Statements, World};
 use crate::eval::case::Case;
@@ -22,7 +21,7 @@ pub(super) struct Suite<'s> {
     /// The operator's instructions in the records.
     pub system: Option<&'s str>,
     /// The world.
-    pub world: &'s dyn World,
+    pub world: &'s World,
     /// Tools that records call and the world does not have.
     pub unknown_tools: &'s BTreeSet<String>,
     /// Statements that cases name.
@@ -55,18 +54,20 @@ impl Suite<'_> {
 
     fn yaml(&self) -> String {
         let mut yaml = format!(
-            "version: 1\nname: {}\nabout: Recorded runs of real models, replayed in a bank.\nsource: {}\n\
+            "version: 1\nname: {}\nabout: {}\nsource: {}\n\
              licence: that of the recordings\npolicy: policy.yaml\n\nworld:\n  schema: [schema.sql]\n  fixtures: \
              [fixtures.sql]\n\n",
             quoted(self.name),
+            quoted(self.world.about()),
             quoted(self.source)
         );
         if let Some(system) = self.system {
             let _ = writeln!(yaml, "system: {}\n", quoted(system));
         }
+        let [tenant, subject, agent] = self.world.principal().map(quoted);
         let _ = writeln!(
             yaml,
-            "principals:\n  {PRINCIPAL}: {{tenant: bank, subject: {CUSTOMER}, agent: bank-assistant}}\n"
+            "principals:\n  {PRINCIPAL}: {{tenant: {tenant}, subject: {subject}, agent: {agent}}}\n"
         );
         yaml.push_str(self.world.tools());
         for tool in self.unknown_tools {
@@ -82,7 +83,9 @@ impl Suite<'_> {
     }
 
     fn statements(&self, yaml: &mut String) {
-        yaml.push_str("\nassertions:\n");
+        if !self.statements.assertions.is_empty() {
+            yaml.push_str("\nassertions:\n");
+        }
         for (name, sql) in &self.statements.assertions {
             let _ = writeln!(yaml, "  {name}: {}", quoted(sql));
         }
@@ -91,12 +94,10 @@ impl Suite<'_> {
         }
         yaml.push_str("\nchanges:\n");
         for (name, change) in &self.statements.changes {
-            let _ = write!(
-                yaml,
-                "  {name}:\n    - {{table: {}, where: {}",
-                change.table,
-                quoted(&change.filter)
-            );
+            let _ = write!(yaml, "  {name}:\n    - {{table: {}", change.table);
+            if let Some(filter) = &change.filter {
+                let _ = write!(yaml, ", where: {}", quoted(filter));
+            }
             if !change.columns.is_empty() {
                 let _ = write!(yaml, ", columns: [{}]", change.columns.join(", "));
             }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, try_join};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 use tokio_postgres::error::SqlState;
@@ -240,7 +240,8 @@ impl Db {
         }
     }
 
-    /// A new connection, as every transaction wants it.
+    /// A new connection, as every transaction wants it. Every statement has its index; without statistics, that is on a young
+    /// table, the server would keep plans that read all of it. None is worth compiling.
     pub(super) async fn connect(&self) -> Pg<Connection> {
         let (client, connection) = self.config.connect(self.tls.clone()).await?;
         // Ends with the client; the client tells why.
@@ -250,7 +251,8 @@ impl Db {
             .batch_execute(&format!(
                 "SET statement_timeout = {time}; SET lock_timeout = {time}; \
                  SET idle_in_transaction_session_timeout = {time}; \
-                 SET default_transaction_isolation = 'read committed'; SET standard_conforming_strings = on"
+                 SET default_transaction_isolation = 'read committed'; SET standard_conforming_strings = on; \
+                 SET enable_seqscan = off; SET jit = off"
             ))
             .await?;
         Ok(Connection {
@@ -376,15 +378,14 @@ impl Db {
             boot: lock(&self.boot).clone(),
             notes: Mutex::default(),
         };
-        tx.connection.client.batch_execute("BEGIN").await?;
         let done = async {
-            super::calls::sweep(&tx).await?;
+            // Sent together, in this order.
+            try_join(tx.begin(), super::calls::sweep(&tx)).await?;
             let done = work(&tx).await?;
             let notes = std::mem::take(&mut *lock(&tx.notes));
             let changed: Vec<TicketId> = notes.iter().filter_map(|n| n.ticket.clone()).collect();
             // Last of all: who writes the audit holds up everybody else who does.
-            let head = audit::append(&tx, notes).await?;
-            tx.connection.client.batch_execute("COMMIT").await?;
+            let head = audit::append_and_commit(&tx, notes).await?;
             Ok((done, head, changed))
         };
         match done.await {
@@ -410,8 +411,17 @@ impl Db {
 }
 
 impl Tx {
+    async fn begin(&self) -> Pg<()> {
+        Ok(self.connection.client.batch_execute("BEGIN").await?)
+    }
+
+    /// Makes durable what was done.
+    pub(super) async fn commit(&self) -> Pg<()> {
+        Ok(self.connection.client.batch_execute("COMMIT").await?)
+    }
+
     /// The statement, prepared once on each connection.
-    async fn prepared(&self, sql: &'static str) -> Pg<Statement> {
+    pub(super) async fn prepared(&self, sql: &'static str) -> Pg<Statement> {
         let known = lock(&self.connection.prepared).get(sql).cloned();
         if let Some(statement) = known {
             return Ok(statement);
