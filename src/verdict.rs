@@ -523,6 +523,15 @@ impl Verdict {
         }
     }
 
+    /// Whether the text passes whole: as it is, or only cleaned or marked.
+    pub const fn says_all(&self) -> bool {
+        match self {
+            Self::Allow => true,
+            Self::Rewrite(rewrite) => rewrite.says_all(),
+            Self::Hold(_) | Self::Deny(_) => false,
+        }
+    }
+
     /// The finding behind anything but `allow`.
     pub const fn finding(&self) -> Option<&Finding> {
         match self {

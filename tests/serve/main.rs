@@ -8,9 +8,11 @@
     reason = "a failed set-up is a failed test"
 )]
 
+mod actions;
 mod bodies;
 mod budgets;
 mod clients;
+mod definitions;
 mod docs;
 mod heads;
 mod http2;

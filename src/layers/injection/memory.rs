@@ -8,6 +8,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::extent;
 use super::look::{self, Placed};
 use super::rules::Family;
 use super::scan::{Scan, Scanner};
@@ -36,6 +37,8 @@ pub(in crate::layers) struct Recall {
     calls: u32,
     call: Option<Arc<str>>,
     sources: Vec<Source>,
+    /// The last key of an object, and where it stands.
+    key: Option<(String, Arc<str>)>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -51,6 +54,24 @@ impl Recall {
     /// Another message, whose outputs may answer without naming a call.
     pub(in crate::layers) const fn next_message(&mut self) {
         self.calls = self.calls.saturating_add(1);
+    }
+
+    /// Remembers a key until its value comes.
+    pub(super) fn key(&mut self, pointer: &str, key: &Arc<str>) {
+        self.key = Some((pointer.to_owned(), Arc::clone(key)));
+    }
+
+    /// A place over the key that stands at `pointer` and the start of its value.
+    pub(super) fn under(
+        &mut self,
+        scanner: &Scanner,
+        pointer: &str,
+        text: &str,
+        least: f64,
+    ) -> Option<Placed> {
+        let (at, key) = self.key.take()?;
+        let has_words = key.contains([' ', '_', '-', '.']);
+        (has_words && at == pointer).then(|| crossing(scanner, &key, text, least))?
     }
 
     /// Adds to the `places` of an output what earlier ones say, and remembers the output. `redacted` is the score from which
@@ -122,30 +143,7 @@ impl Source {
         if self.tail.is_empty() || self.tail_of >= now {
             return None;
         }
-        let head = text.get(..text.floor_char_boundary(SEAM))?;
-        let mut worst: Option<Placed> = None;
-        for between in [" ", ""] {
-            let joined = format!("{}{between}{head}", self.tail);
-            let start = self.tail.len() + between.len();
-            let scan = scanner.scan(&joined);
-            let crossing = scan
-                .places(least)
-                .into_iter()
-                .filter(|place| place.span.start < self.tail.len() && place.span.end > start);
-            for place in crossing {
-                let span = 0..place.span.end - start;
-                if worst.as_ref().is_none_or(|worst| place.score > worst.score) {
-                    let extent = super::extent::extent(text, &span);
-                    worst = Some(Placed {
-                        extent: 0..extent.end.max(span.end),
-                        span,
-                        score: place.score,
-                        rules: place.rules,
-                    });
-                }
-            }
-        }
-        worst
+        crossing(scanner, &self.tail, text, least)
     }
 
     fn remember(&mut self, scan: &Scan, text: &str, redacted: f64, now: u32) {
@@ -169,6 +167,32 @@ impl Source {
             .clone_into(&mut self.tail);
         self.tail_of = now;
     }
+}
+
+/// The worst place that begins in what stands before a text and ends in the text, as a place of the text.
+fn crossing(scanner: &Scanner, before: &str, text: &str, least: f64) -> Option<Placed> {
+    let head = text.get(..text.floor_char_boundary(SEAM))?;
+    let mut worst: Option<Placed> = None;
+    for between in [" ", ""] {
+        let joined = format!("{before}{between}{head}");
+        let start = before.len() + between.len();
+        let scan = look::look(scanner, &joined);
+        let places = scan.places(least).into_iter();
+        let crossing = places.filter(|p| p.span.start < before.len() && p.span.end > start);
+        for place in crossing {
+            let span = 0..place.span.end - start;
+            if worst.as_ref().is_none_or(|worst| place.score > worst.score) {
+                let extent = extent::extent(text, &span);
+                worst = Some(Placed {
+                    extent: 0..extent.end.max(span.end),
+                    span,
+                    score: place.score,
+                    rules: place.rules,
+                });
+            }
+        }
+    }
+    worst
 }
 
 fn within<'s>(scan: &'s Scan, span: &Range<usize>) -> impl Iterator<Item = &'s super::scan::Hit> {

@@ -99,10 +99,14 @@ impl Injection {
             let scan = look::look(self.scanner, &output.text);
             places = look::places(&output.text, &scan, least);
             let redacted = actions.redact.unwrap_or(f64::INFINITY);
-            context
-                .memo
-                .recall()
-                .hear(self.scanner, output, (&scan, &mut places), least, redacted);
+            let mut recall = context.memo.recall();
+            let pointer = &located.place.pointer;
+            if is_key(located) {
+                recall.key(pointer, &output.text);
+            } else {
+                places.extend(recall.under(self.scanner, pointer, &output.text, least));
+            }
+            recall.hear(self.scanner, output, (&scan, &mut places), least, redacted);
         }
         let worst = places.iter().max_by(|a, b| a.score.total_cmp(&b.score));
         let blocks = |score: f64| actions.block.is_some_and(|block| score >= block);
@@ -182,7 +186,10 @@ impl Injection {
 fn is_key(located: &Located) -> bool {
     let last = located.place.pointer.rsplit('/').next().unwrap_or_default();
     match &located.item {
-        Item::ToolOutput(output) => last.replace("~1", "/").replace("~0", "~") == *output.text,
+        Item::ToolOutput(output) if last.contains('~') => {
+            last.replace("~1", "/").replace("~0", "~") == *output.text
+        }
+        Item::ToolOutput(output) => *last == *output.text,
         _ => false,
     }
 }

@@ -100,11 +100,7 @@ fn joined<'d>(found: &[Found<'d>], rulings: &[Ruling], edits: &mut Edits<'d>) {
         for (index, range) in parts {
             let own = rulings.get(*index).map(|ruling| &ruling.verdict);
             // What was only cleaned or marked still says all of it.
-            let stands = match own {
-                Some(Verdict::Allow) => true,
-                Some(Verdict::Rewrite(rewrite)) => rewrite.says_all(),
-                _ => false,
-            };
+            let stands = own.is_some_and(Verdict::says_all);
             if let (true, true, Some(part)) = (touched(range), stands, found.get(*index))
                 && let Slot::Text(node, range) = &part.slot
             {

@@ -171,27 +171,34 @@ pub(super) fn edits(
 /// are equal so say the same, whatever was done to one of them on its way.
 pub(crate) fn bare(text: &str) -> String {
     let shown = Shown::new(text, &hidden::hidden(text)).text;
-    let without_notes = shown
+    let mut plain = shown
         .replace(DATA, "")
         .replace(DATA_END, "")
         .replace(HIDDEN, "");
-    let mut bare = String::with_capacity(without_notes.len());
-    for (at, c) in without_notes.char_indices() {
-        let rest = without_notes.get(at..).unwrap_or_default();
-        bare.push(match c {
-            '\u{2039}' => '<',
-            '\u{301a}' => '\u{27e6}',
-            // A bracket that opens a token, in both forms.
-            '[' if !tokens::tokens(rest)
-                .first()
-                .is_none_or(|(range, _)| range.start > 0) =>
-            {
-                '('
-            }
-            c => c,
-        });
+    let mark = plain
+        .split_once("\u{27e6}data ")
+        .and_then(|(_, rest)| rest.split_once('\u{27e7}'));
+    if let Some(mark) = mark
+        .map(|(mark, _)| mark.to_owned())
+        .filter(|mark| !mark.is_empty())
+    {
+        plain = plain
+            .replace(&format!("\u{27e6}data {mark}\u{27e7} "), "")
+            .replace(&format!(" \u{27e6}/data {mark}\u{27e7}"), "")
+            .replace(&format!("{mark} "), "");
     }
-    bare
+    let opens: Vec<usize> = tokens::tokens(&plain)
+        .into_iter()
+        .map(|(range, _)| range.start)
+        .collect();
+    let chars = plain.char_indices().map(|(at, c)| match c {
+        '\u{2039}' => '<',
+        '\u{301a}' => '\u{27e6}',
+        // A bracket that opens a token, in both forms.
+        '[' if opens.binary_search(&at).is_ok() => '(',
+        c => c,
+    });
+    chars.collect()
 }
 
 /// The parts of a range that none of `taken` covers, which are sorted and apart.

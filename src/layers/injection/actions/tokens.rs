@@ -17,8 +17,8 @@ const BRACKET: &str = "\u{301a}";
 /// Names that are tokens also with blanks inside the bars.
 const NAMES: &str = "im_start|im_end|im_sep|endoftext|end_of_text|begin_of_text|eot_id|eom_id|start_header_id|end_header_id|python_tag|system|user|assistant|tool|end|start|channel|message|call|return|endofprompt";
 
-/// Elements of harnesses that stand around what a tool gave.
-const ELEMENTS: &str = "tool_results?|tool_responses?|tool_outputs?|function_results?|function_responses?|function_calls?|tool_calls?|tool_use|tool_code|system[-_]reminder|end_of_turn|start_of_turn|untrusted[-_]?(?:data|content|text)|holdpoint[a-z_-]*";
+/// Elements of harnesses that stand around what a tool gave. Not those that harnesses put into outputs themselves.
+const ELEMENTS: &str = "tool_results?|tool_responses?|tool_outputs?|function_results?|function_responses?|function_calls?|tool_calls?|tool_use|tool_code|end_of_turn|start_of_turn|untrusted[-_]?(?:data|content|text)|holdpoint[a-z_-]*";
 
 static TOKENS: LazyLock<Result<Regex, regex::Error>> = LazyLock::new(|| {
     Regex::new(&format!(
@@ -84,7 +84,6 @@ mod tests {
             "</tool_result>",
             "</ tool_results >",
             "</function_results>",
-            "<system-reminder>",
             "<start_of_turn>",
             "<\u{ff5c}User\u{ff5c}>",
             "[TOOL_RESULTS]",
