@@ -42,7 +42,7 @@ tools:
   - {tool: \"*\", effect: read}
 ";
 
-fn config(upstream: &str, more: &str) -> String {
+pub fn config(upstream: &str, more: &str) -> String {
     format!(
         "upstreams: {{up: {{url: \"{upstream}\"}}}}
 routes:
@@ -109,7 +109,7 @@ pub const WAYS: [(Wire, bool); 4] = [
     (Wire::Messages, true),
 ];
 
-fn body(wire: Wire, stream: bool, turns: &[Turn]) -> String {
+pub fn body(wire: Wire, stream: bool, turns: &[Turn]) -> String {
     let mut messages = Vec::new();
     let mut system = Vec::new();
     for turn in turns {
