@@ -40,7 +40,8 @@ use crate::forward::{ForwardProxy, Network};
 use crate::guard::{Guard, Observer, Parts};
 use crate::metrics::Metrics;
 use crate::policy::Policy;
-use crate::proxy::{HttpUpstream, ProxyService, Setup, Upstream, readers, service};
+use crate::proxy::{HttpUpstream, ProxyService, Setup, Upstream, readers, recorded_service};
+use crate::record::{Recorder, RecorderParts};
 use crate::settings::{Listen, Settings};
 use crate::source::{Problem, Problems};
 use crate::store::tickets::TicketStore;
@@ -82,6 +83,7 @@ pub struct Running {
     forward: Option<JoinHandle<()>>,
     control: Vec<JoinHandle<()>>,
     _kept: Kept,
+    recorder: Option<Arc<Recorder>>,
     drain: Duration,
 }
 
@@ -120,10 +122,14 @@ impl Running {
             }
             service.settled().await;
         };
-        match tokio::time::timeout(self.drain, ended).await {
+        let drained = match tokio::time::timeout(self.drain, ended).await {
             Ok(()) => Drained::Whole,
             Err(_) => Drained::Cut,
+        };
+        if let Some(recorder) = &self.recorder {
+            recorder.finish().await;
         }
+        drained
     }
 }
 
@@ -236,11 +242,12 @@ pub async fn start_with(
     let stores = furnished(&settings, (&people, &metrics), stores);
     let tickets = stores.tickets.clone();
     let clock = Arc::clone(&stores.clock);
+    let recorder = recorder(&settings, &stores, &metrics)?;
     let upstream = HttpUpstream::new(&settings)?;
     let housekeeping = Housekeeping::new(&policy, &stores)?;
     let told = (extras.observers, &metrics);
     let setup = setup(&settings, &policy, stores, told)?;
-    let service = service(setup.clone(), upstream)?;
+    let service = recorded_service(setup.clone(), upstream, recorder.clone())?;
     service.load().await?;
 
     let listen = &settings.listen;
@@ -316,6 +323,7 @@ pub async fn start_with(
         forward,
         control,
         _kept: housekeeping.begin(),
+        recorder,
         drain: settings.timeouts.drain,
     })
 }
@@ -334,8 +342,26 @@ pub(crate) fn proxy<U: Upstream>(
     let people = Arc::new(People::new(settings.approvers.clone()));
     let metrics = Metrics::new();
     let stores = furnished(settings, (&people, &metrics), stores);
+    let recorder = recorder(settings, &stores, &metrics)?;
     let setup = setup(settings, policy, stores, (observers, &metrics))?;
-    Ok((service(setup, upstream)?, metrics))
+    Ok((recorded_service(setup, upstream, recorder)?, metrics))
+}
+
+/// Who records exchanges, where the settings say so.
+fn recorder(
+    settings: &Settings,
+    stores: &Stores,
+    metrics: &Arc<Metrics>,
+) -> Result<Option<Arc<Recorder>>, Problems> {
+    let start = |record| {
+        Recorder::start(RecorderParts {
+            record,
+            settings,
+            register: Arc::clone(&stores.register),
+            metrics: Arc::clone(metrics),
+        })
+    };
+    settings.record.as_ref().map(start).transpose()
 }
 
 /// What every listener for agents shares: one guard, proved to see what comes.

@@ -49,6 +49,22 @@ pub struct Settings {
     pub limits: Limits,
     /// Durations.
     pub timeouts: Timeouts,
+    /// Where exchanges are recorded; `None`: they are not.
+    pub record: Option<RecordSettings>,
+}
+
+/// Where exchanges are recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordSettings {
+    /// The folder, made if missing.
+    pub directory: PathBuf,
+    /// Bytes of one file before the next is begun.
+    pub file_size: usize,
+}
+
+impl RecordSettings {
+    /// The size where the config does not say.
+    pub const FILE_SIZE: usize = 64 << 20;
 }
 
 /// Addresses to listen on, no two equal, and who is let in at the agents' one.
