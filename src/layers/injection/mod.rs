@@ -4,6 +4,7 @@
 //! through must still pass the layers that judge calls.
 
 mod extent;
+pub mod model;
 mod quotation;
 mod rules;
 mod scan;
