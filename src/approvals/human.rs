@@ -37,12 +37,6 @@ pub struct Human {
 }
 
 impl Human {
-    /// Whether the log-in has not ended: for answers that take long, such as a stream of events.
-    pub fn is_here(&self, approvals: &Approvals) -> bool {
-        let now = approvals.clock.now();
-        approvals.sessions.is_open(&self.session, now)
-    }
-
     /// As somebody who answers on the page.
     pub fn voter(&self) -> Voter {
         self.person.voter(Channel::Page, self.fresh)
@@ -59,14 +53,15 @@ impl FromRequestParts<Arc<Approvals>> for Human {
         if !approvals.place.is_ours(&parts.headers) {
             return Err(view::not_ours().into_response());
         }
-        human(parts, approvals).ok_or_else(|| rejection(parts))
+        let human = human(parts, approvals).await;
+        human.ok_or_else(|| rejection(parts))
     }
 }
 
 /// The one who is logged in, if somebody is.
-pub(crate) fn human(parts: &Parts, approvals: &Approvals) -> Option<Human> {
+pub(crate) async fn human(parts: &Parts, approvals: &Approvals) -> Option<Human> {
     let name = cookie(&parts.headers, COOKIE)?;
-    let session = approvals.sessions.get(name, approvals.clock.now())?;
+    let session = approvals.sessions.get(name, approvals.clock.now()).await?;
     Some(Human {
         person: session.person,
         csrf: session.csrf,

@@ -96,7 +96,7 @@ impl Approvals {
         let agents = settings.principals.header().is_some();
         let agents = agents.then(|| Identify::new(settings, Arc::clone(&clock)));
         Ok(Arc::new(Self {
-            sessions: Sessions::new(approvers.sessions),
+            sessions: Sessions::new(approvers.sessions, store.log_ins()),
             people,
             store,
             metrics,

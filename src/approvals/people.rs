@@ -3,6 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use serde::{Deserialize, Serialize};
+
 use crate::settings::{Account, Approver, Approvers, HumanId};
 use crate::store::tickets::{self, Authority, Channel, Directory, Filter, Ticket, Voter};
 
@@ -10,7 +12,7 @@ use crate::store::tickets::{self, Authority, Channel, Directory, Filter, Ticket,
 const MOST_SEEN: usize = 10_000;
 
 /// A human who may answer, as they are known at this moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Person {
     /// Who.
     pub id: HumanId,

@@ -12,6 +12,7 @@ use crate::guard::{Claim, Outcome};
 use crate::metrics::Metrics;
 use crate::names::{MandateId, TicketId};
 use crate::store::tickets::audit::{AuditRow, Head, Note};
+use crate::store::tickets::logins::LogIns;
 use crate::store::tickets::{
     Answer, AnswerError, Answering, Cause, Claiming, Decider, Filter, Issued, Mandate,
     MandateFilter, Mandated, NewMandate, Presented, Resolution, Resolver, Spend, Standing, Ticket,
@@ -224,6 +225,10 @@ impl TicketStore for Counted {
 
     fn limits(&self) -> &TicketLimits {
         self.store.limits()
+    }
+
+    fn log_ins(&self) -> Option<Arc<dyn LogIns>> {
+        self.store.log_ins()
     }
 }
 

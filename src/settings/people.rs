@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::Secret;
@@ -77,7 +78,7 @@ impl Approvers {
 }
 
 /// One name of a human.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct HumanId {
     /// Who vouches for the subject.
     pub issuer: Arc<str>,

@@ -22,9 +22,10 @@ use rust_decimal::Decimal;
 use crate::conformance::clock::StillClock;
 use crate::conformance::{Bed, Desk, answered, refund};
 use crate::servers::{Server, wanted};
-use crate::support::client::request;
+use crate::support::client::{ask, request};
 use crate::support::rig::Rig;
 use crate::support::upstream::{Upstream, answer};
+use crate::table::shown::{PASSWORD, at, log_in};
 
 /// One server, and databases on it.
 struct Beds {
@@ -365,6 +366,71 @@ async fn two_processes_know_the_same_targets() {
     base.sql("UPDATE holdpoint.target SET used = 0").await;
     node.tickets.prune().await.unwrap();
     base.sql("DO $$ BEGIN ASSERT NOT EXISTS (SELECT 1 FROM holdpoint.target); END $$")
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_person_may_be_sent_to_any_process() {
+    let Some(beds) = beds().await else { return };
+    let base = beds.fresh().await;
+    let config = "upstreams: {shop: {url: \"http://127.0.0.1:1\"}}
+routes: [{name: tools, prefix: /, upstream: shop, protocol: mcp}]
+principal: {fixed: {subject: ann}}
+tickets: {postgres: {url_env: TICKETS_URL}}
+listen: {approvers: \"127.0.0.1:1\"}
+approvers:
+  url: https://approve.example
+  accounts: [{name: carol, subject: carol, password_hash_env: CAROL_HASH, roles: [finance]}]
+";
+    let hash = holdpoint::approvals::password::hash(PASSWORD).unwrap();
+    let environment = [("TICKETS_URL", base.url.clone()), ("CAROL_HASH", hash)]
+        .map(|(name, value)| (name.to_owned(), value));
+    let clock = SystemClock::shared;
+    let one = Rig::opened(config, POLICY, &environment, clock()).await;
+    let other = Rig::opened(config, POLICY, &environment, clock()).await;
+    let [one, other] = [&one, &other].map(|rig| rig.running().addresses().approvers.unwrap());
+    let cookie = log_in(one).await;
+    let page = async |address, cookie: &str| {
+        let headers = [("accept", "text/html"), ("cookie", cookie)];
+        ask(address, at(address, request("GET", "/", &headers, ""))).await
+    };
+    let shown = page(other, &cookie).await;
+    assert_eq!(shown.status, 200, "{shown:?}");
+    assert!(shown.text().contains("carol"));
+    assert_eq!(page(other, &format!("{cookie}x")).await.status, 303);
+    // Its forms are good there, and logging out ends it everywhere.
+    let csrf = shown.text().split("name=\"csrf\" value=\"").nth(1).unwrap();
+    let form = format!("csrf={}", csrf.split('"').next().unwrap());
+    let origin = format!("http://{other}");
+    let headers = [
+        ("content-type", "application/x-www-form-urlencoded"),
+        ("origin", origin.as_str()),
+        ("sec-fetch-site", "same-origin"),
+        ("cookie", cookie.as_str()),
+    ];
+    let out = at(other, request("POST", "/logout", &headers, form));
+    assert_eq!(ask(other, out).await.status, 303);
+    assert_eq!(page(one, &cookie).await.status, 303);
+
+    // One that is not used ends, and of one person only so many are kept.
+    let mut cookies = Vec::new();
+    for _ in 0..3 {
+        cookies.push(log_in(one).await);
+    }
+    base.sql("UPDATE holdpoint.login SET used = used - 31 * 60 * 1000000")
+        .await;
+    assert_eq!(page(one, &cookies[0]).await.status, 303);
+    cookies.push(log_in(other).await);
+    base.sql("DO $$ BEGIN ASSERT (SELECT count(*) FROM holdpoint.login) = 1; END $$")
+        .await;
+    assert_eq!(page(one, &cookies[3]).await.status, 200);
+    base.sql(
+        "INSERT INTO holdpoint.login SELECT sha256(n::text::bytea), human, facts, since, used + n
+           FROM holdpoint.login, generate_series(1, 30) AS n",
+    )
+    .await;
+    log_in(one).await;
+    base.sql("DO $$ BEGIN ASSERT (SELECT count(*) FROM holdpoint.login) = 20; END $$")
         .await;
 }
 

@@ -99,7 +99,7 @@ async fn show(
         return view::not_ours();
     }
     let next = next.map(|query| query.0).unwrap_or_default();
-    if let Some(human) = human(&parts, &approvals)
+    if let Some(human) = human(&parts, &approvals).await
         && (human.fresh || !next.is_fresh())
     {
         return Redirect::to(next.path()).into_response();
@@ -120,7 +120,7 @@ impl Approvals {
     }
 
     /// A new log-in: the cookie, and on to the page that was asked for.
-    fn logged_in(
+    async fn logged_in(
         &self,
         headers: &HeaderMap,
         person: Person,
@@ -130,13 +130,15 @@ impl Approvals {
     ) -> Response {
         let who = person.id.clone();
         let old = cookie(headers, COOKIE);
-        let Ok(name) = self.sessions.begin(person, shown, self.clock.now(), old) else {
-            return view::message(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "No log-in",
-                "The system gives no randomness.",
-            )
-            .into_response();
+        let begun = self.sessions.begin(person, shown, self.clock.now(), old);
+        let name = match begun.await {
+            Ok(name) => name,
+            Err(error) => {
+                tracing::error!(%error, "a log-in cannot be kept");
+                let text = "The log-in cannot be kept now. Try again in a moment.";
+                return view::message(StatusCode::SERVICE_UNAVAILABLE, "No log-in", text)
+                    .into_response();
+            }
         };
         tracing::info!(
             issuer = &*who.issuer,
@@ -181,9 +183,13 @@ async fn try_account(State(approvals): State<Arc<Approvals>>, request: Request) 
     let accounts = &approvals.login.accounts;
     let people: &People = &approvals.people;
     match accounts.check(people, name, password, from, now).await {
-        Outcome::Known(person) => approvals.logged_in(&headers, person, Some(now), "local", || {
-            Redirect::to(next).into_response()
-        }),
+        Outcome::Known(person) => {
+            let to = || Redirect::to(next).into_response();
+            let shown = Some(now);
+            approvals
+                .logged_in(&headers, person, shown, "local", to)
+                .await
+        }
         Outcome::Wrong => {
             tracing::warn!("a log-in failed: wrong name or password");
             approvals.metrics.approver_login("local", "wrong");
@@ -207,7 +213,12 @@ async fn try_account(State(approvals): State<Arc<Approvals>>, request: Request) 
 }
 
 async fn log_out(State(approvals): State<Arc<Approvals>>, posted: Posted) -> Response {
-    approvals.sessions.end(&posted.human.session);
+    if let Err(error) = approvals.sessions.end(&posted.human.session).await {
+        tracing::error!(%error, "a log-in cannot be ended");
+        let text = "The log-in cannot be ended now. Try again in a moment.";
+        return view::message(StatusCode::SERVICE_UNAVAILABLE, "Still logged in", text)
+            .into_response();
+    }
     let mut response = Redirect::to("/login").into_response();
     append_cookie(&mut response, &set_cookie(COOKIE, None, "Strict"));
     response

@@ -407,9 +407,12 @@ pub(super) async fn back(
     };
     let mut response = match done.await {
         // The browser came from another site: a page of ours must lead on, or it would not send the new cookie.
-        Ok((person, shown, next)) => approvals.logged_in(&headers, person, shown, "oidc", || {
-            view::bounce(&next).into_response()
-        }),
+        Ok((person, shown, next)) => {
+            let to = || view::bounce(&next).into_response();
+            approvals
+                .logged_in(&headers, person, shown, "oidc", to)
+                .await
+        }
         Err(cause) => failed(&approvals, &cause),
     };
     append_cookie(&mut response, &set_cookie(PENDING, None, "Lax"));

@@ -11,6 +11,7 @@ pub mod digest;
 mod directory;
 pub mod issued;
 mod limits;
+pub mod logins;
 mod model;
 mod open;
 
@@ -20,6 +21,7 @@ pub mod sqlite;
 mod waiting;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use answer::{Answer, AnswerError, Counted, Resolution, Resolver};
@@ -243,4 +245,9 @@ pub trait TicketStore: Send + Sync {
 
     /// How much the store takes and how long it remembers.
     fn limits(&self) -> &TicketLimits;
+
+    /// Where log-ins of approvers are kept for every process that serves the store; `None`: each process keeps its own.
+    fn log_ins(&self) -> Option<Arc<dyn logins::LogIns>> {
+        None
+    }
 }

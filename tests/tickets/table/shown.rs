@@ -8,11 +8,11 @@ use super::desk::{Desk, POLICY, Shelf, approver_key, done, refund};
 use crate::support::client::{ask, request};
 use crate::support::upstream::answer;
 
-const PASSWORD: &str = "a password of some length";
+/// Of carol, who has an account.
+pub const PASSWORD: &str = "a password of some length";
 
 /// The cookie of somebody who has logged in at the approvers' page.
-async fn log_in(desk: &Desk) -> String {
-    let address = desk.approvers();
+pub async fn log_in(address: SocketAddr) -> String {
     let origin = format!("http://{address}");
     let headers = [
         ("content-type", "application/x-www-form-urlencoded"),
@@ -28,7 +28,7 @@ async fn log_in(desk: &Desk) -> String {
 }
 
 /// The request under the listener's own name.
-fn at(address: SocketAddr, request: Vec<u8>) -> String {
+pub fn at(address: SocketAddr, request: Vec<u8>) -> String {
     let request = String::from_utf8(request).unwrap();
     request.replacen("host: localhost", &format!("host: {address}"), 1)
 }
@@ -40,7 +40,7 @@ pub async fn row_33_padded_and_reordered_arguments(shelf: &Shelf) {
     let accounts = "  accounts: [{name: carol, subject: carol, password_hash_env: CAROL_HASH, roles: [finance]}]";
     let desk = Desk::with(&shelf, POLICY, accounts, done).await;
     let address = desk.approvers();
-    let cookie = log_in(&desk).await;
+    let cookie = log_in(address).await;
     let bearer = format!("Bearer {}", approver_key("boss"));
     let padded = format!("A-1{}evil", " ".repeat(5000));
     let reordered = "A-1\u{202e}001-A\u{200b}";

@@ -11,6 +11,7 @@ mod claim;
 mod db;
 mod keep;
 mod ledger;
+mod logins;
 mod mandates;
 mod node;
 mod reads;
@@ -26,8 +27,10 @@ use self::acquainted::PostgresAcquainted;
 use self::calls::Taken;
 use self::db::Db;
 use self::ledger::PostgresLedger;
+use self::logins::PostgresLogIns;
 use self::mandates::Under;
 use super::audit::{AuditRow, Head, Note};
+use super::logins::LogIns;
 use super::{
     Answer, AnswerError, Answering, Cause, Claiming, Decider, Filter, Issued, Mandate,
     MandateFilter, Mandated, NewMandate, Opened, POLL, Presented, Resolution, Spend, Ticket,
@@ -243,5 +246,9 @@ impl TicketStore for Store {
 
     fn limits(&self) -> &TicketLimits {
         &self.0.limits
+    }
+
+    fn log_ins(&self) -> Option<Arc<dyn LogIns>> {
+        Some(Arc::new(PostgresLogIns(Arc::clone(&self.0))))
     }
 }

@@ -8,3 +8,15 @@ CREATE TABLE target (
     PRIMARY KEY (tenant, issuer, subject, digest)
 );
 CREATE INDEX target_used ON target(used);
+
+-- Log-ins of approvers, by the SHA-256 of their names.
+CREATE TABLE login (
+    name  bytea  PRIMARY KEY,
+    human text   NOT NULL,
+    facts text   NOT NULL,
+    since bigint NOT NULL,
+    used  bigint NOT NULL
+);
+CREATE INDEX login_human ON login(human, used);
+CREATE INDEX login_used ON login(used);
+CREATE INDEX login_since ON login(since);
