@@ -29,7 +29,7 @@ const PAGES: i32 = 1 << 20;
 /// How long a transaction waits for another process's.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The tables of a private database, made once: eval opens one per trial, and a copy costs a tenth.
+/// The tables of a private database, made once and copied: eval opens one per trial.
 static EMPTY: Mutex<Option<Connection>> = Mutex::new(None);
 
 /// A new, private database.
