@@ -158,13 +158,17 @@ fn names_do_not_matter(suite: &'static str, step: usize) {
         let [none, all] = &arms.as_array().unwrap()[..] else {
             panic!("two arms: {arms}")
         };
-        println!("{}: {} without layers, {} with all", suite, none["attack"]["asr"], all["attack"]["asr"]);
-        assert!(none["attack"]["asr"]["x"].as_u64().unwrap() > 0);
+        println!(
+            "{}: {} without layers, {} with all",
+            suite, none["attack"]["asr"], all["attack"]["asr"]
+        );
         for arm in [none, all] {
             assert_eq!(arm["attack"]["inconclusive"], 0);
             assert_eq!(arm["benign"]["inconclusive"], 0);
         }
     }
+    let (attacks, benign) = &same.1;
+    assert!(attacks.iter().chain(benign).any(|done| *done));
     assert_eq!(other, same);
 }
 
@@ -185,22 +189,42 @@ fn rates(suite: &Path) -> Vec<Value> {
 
 #[test]
 fn banking_is_graded_as_upstream_graded_it() {
-    agrees("banking", 1, &agreement(34, 0, 0, 54), &agreement(54, 1, 3, 30));
+    agrees(
+        "banking",
+        1,
+        &agreement(34, 0, 0, 54),
+        &agreement(54, 1, 3, 30),
+    );
 }
 
 #[test]
 fn slack_is_graded_as_upstream_graded_it() {
-    agrees("slack", 2, &agreement(0, 0, 0, 0), &agreement(0, 0, 0, 0));
+    agrees(
+        "slack",
+        2,
+        &agreement(30, 0, 0, 25),
+        &agreement(40, 3, 1, 22),
+    );
 }
 
 #[test]
 fn travel_is_graded_as_upstream_graded_it() {
-    agrees("travel", 2, &agreement(0, 0, 0, 0), &agreement(0, 0, 0, 0));
+    agrees(
+        "travel",
+        2,
+        &agreement(0, 1, 0, 54),
+        &agreement(27, 26, 0, 2),
+    );
 }
 
 #[test]
 fn workspace_is_graded_as_upstream_graded_it() {
-    agrees("workspace", 4, &agreement(0, 0, 0, 0), &agreement(0, 0, 0, 0));
+    agrees(
+        "workspace",
+        4,
+        &agreement(1, 4, 0, 50),
+        &agreement(25, 12, 3, 15),
+    );
 }
 
 #[test]

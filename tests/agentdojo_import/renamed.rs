@@ -32,8 +32,14 @@ impl World {
 
     /// The files of the environment, by their path there.
     fn files(&self) -> Vec<PathBuf> {
-        let mut files = vec![PathBuf::from("user_tasks.json"), "injection_tasks.json".into()];
-        for folder in [PathBuf::from(self.suite), Path::new(self.suite).join("include")] {
+        let mut files = vec![
+            PathBuf::from("user_tasks.json"),
+            "injection_tasks.json".into(),
+        ];
+        for folder in [
+            PathBuf::from(self.suite),
+            Path::new(self.suite).join("include"),
+        ] {
             let Ok(entries) = fs::read_dir(self.env().join(&folder)) else {
                 continue;
             };
@@ -46,7 +52,13 @@ impl World {
     /// Copies recording and environment, keeps every `step`th run, and gives the recording's path.
     pub fn copy(&self, into: &Path, step: usize, rename: bool) -> PathBuf {
         let names = self.names();
-        let renamed = |text: &str| if rename { renamed(text, &names) } else { text.to_owned() };
+        let renamed = |text: &str| {
+            if rename {
+                renamed(text, &names)
+            } else {
+                text.to_owned()
+            }
+        };
         for file in self.files() {
             let to = into.join("agentdojo_env").join(&file);
             fs::create_dir_all(to.parent().unwrap()).unwrap();
@@ -75,8 +87,14 @@ impl World {
         let mut names = BTreeSet::new();
         for file in self.files() {
             let text = fs::read_to_string(self.env().join(file)).unwrap();
-            let fields = Regex::new(r#"(?m)^[\s-]*(?:first_name|last_name|name|sender|city): *"?([^"\n]+?)"?\s*$"#);
-            let fields: Vec<_> = fields.unwrap().captures_iter(&text).map(|c| c[1].to_owned()).collect();
+            let fields = Regex::new(
+                r#"(?m)^[\s-]*(?:first_name|last_name|name|sender|city): *"?([^"\n]+?)"?\s*$"#,
+            );
+            let fields: Vec<_> = fields
+                .unwrap()
+                .captures_iter(&text)
+                .map(|c| c[1].to_owned())
+                .collect();
             names.extend(fields.into_iter().filter(|name| !name.contains(['@', '_'])));
             for address in Regex::new(r"([a-z.]+)@").unwrap().captures_iter(&text) {
                 let words = address[1].split('.').filter(|word| word.len() > 2);
@@ -112,9 +130,16 @@ fn renamed(text: &str, names: &BTreeSet<String>) -> String {
     words.sort_by_key(|word| std::cmp::Reverse(word.len()));
     let patterns = [
         // Addresses: all but the top-level domain.
-        (r"(?P<name>[A-Za-z0-9._+-]+@[A-Za-z0-9-]+)(?P<rest>\.[a-z]+)".to_owned(), ""),
+        (
+            r"(?P<name>[A-Za-z0-9._+-]+@[A-Za-z0-9-]+)(?P<rest>\.[a-z]+)".to_owned(),
+            "",
+        ),
         // Hosts: what stands between `www` and the top-level domain, or between the scheme and it.
-        (r"(?P<before>(?:https?://|www\.)+)(?P<name>[A-Za-z0-9_-]+)(?P<rest>\.[a-z]+)".to_owned(), ""),
+        (
+            r"(?P<before>(?:https?://|www\.)+)(?P<name>[A-Za-z0-9_-]+)(?P<rest>\.[a-z]+)"
+                .to_owned(),
+            "",
+        ),
         // Accounts.
         (r"\b(?P<name>[A-Z]{2}[0-9]{10,})\b".to_owned(), ""),
         (format!(r"\b(?P<name>{})\b", words.join("|")), "words"),
@@ -122,14 +147,18 @@ fn renamed(text: &str, names: &BTreeSet<String>) -> String {
     let mut text = text.to_owned();
     for (pattern, _) in patterns {
         // An escape right before a word hides its beginning.
-        let pattern = format!("{ESCAPE}{pattern}").replace(&format!("{ESCAPE}\\b"), r"(?:(?P<escape>\\[nrt])|\b)");
+        let pattern = format!("{ESCAPE}{pattern}")
+            .replace(&format!("{ESCAPE}\\b"), r"(?:(?P<escape>\\[nrt])|\b)");
         let pattern = Regex::new(&pattern).unwrap();
         let part = |found: &Captures<'_>, name: &str| {
-            found.name(name).map_or(String::new(), |part| part.as_str().to_owned())
+            found
+                .name(name)
+                .map_or(String::new(), |part| part.as_str().to_owned())
         };
         text = pattern
             .replace_all(&text, |found: &Captures<'_>| {
-                let [escape, before, name, rest] = ["escape", "before", "name", "rest"].map(|of| part(found, of));
+                let [escape, before, name, rest] =
+                    ["escape", "before", "name", "rest"].map(|of| part(found, of));
                 format!("{escape}{before}{}{rest}", turned(&name))
             })
             .into_owned();
@@ -146,5 +175,12 @@ fn a_name_is_another_everywhere() {
         other,
         r#"{"a": "Naa, Naa Yrr\nNaa <naa.yrr@znvy.example.com>\nnaa@o.org Annex www.naa-oybt.com/x QR4567890123456"}"#
     );
-    assert_eq!(serde_json::from_str::<serde_json::Value>(&other).unwrap()["a"].as_str().unwrap().lines().count(), 3);
+    assert_eq!(
+        serde_json::from_str::<serde_json::Value>(&other).unwrap()["a"]
+            .as_str()
+            .unwrap()
+            .lines()
+            .count(),
+        3
+    );
 }
