@@ -65,7 +65,10 @@ fn agreement(suite: &Suite, kind: Kind, recorded: fn(&Case) -> Option<bool>) -> 
 fn the_database_agrees(name: &str) {
     let Some(data) = data() else { return };
     let suite = sample(&data, name, 9);
-    let mutations = suite.cases.iter().filter(|case| case.kind == Kind::Mutation);
+    let mutations = suite
+        .cases
+        .iter()
+        .filter(|case| case.kind == Kind::Mutation);
     for case in mutations {
         let (grade, _) = carried_out(&suite, case);
         assert_eq!(grade.goal, Some(true), "{}", case.id);
