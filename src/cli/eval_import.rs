@@ -12,6 +12,8 @@ use crate::eval::import::{agentdojo, injecagent, plain, tau2};
 pub enum Source {
     /// Recorded runs of AgentDojo or AgentDyn: native run files or the Invariant Explorer export, one per line.
     Agentdojo(Agentdojo),
+    /// The retail domain of tau2-bench: its database as a web shop, its tasks, and its ownership cases where there are any.
+    Tau2(Tau2),
     /// Test cases of InjecAgent, with the recorded outputs of models.
     Injecagent(Injecagent),
     /// Recorded conversations of tau-bench.
@@ -50,6 +52,17 @@ pub struct Agentdojo {
     /// of the first FILE].
     #[arg(long, value_name = "DIR")]
     env: Option<PathBuf>,
+}
+
+/// Arguments of `holdpoint eval import tau2`.
+#[derive(Debug, clap::Args)]
+pub struct Tau2 {
+    /// Folder with `db_users`, `db_orders`, `db_products`, `tasks` and `ownership_cases`, each `.jsonl` or `.jsonl.gz`.
+    #[arg(value_name = "FOLDER")]
+    data: PathBuf,
+    /// Folder for the suite; must not be there yet.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
 }
 
 /// Arguments of `holdpoint eval import injecagent`.
