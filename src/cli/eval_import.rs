@@ -24,19 +24,6 @@ pub enum Source {
     AnthropicLog(Plain),
     /// What `holdpoint serve --record` wrote.
     Recording(Plain),
-    /// The retail domain of tau2-bench: its database as a web shop, its tasks, and its ownership cases where there are any.
-    Tau2(Tau2),
-}
-
-/// Arguments of `holdpoint eval import tau2`.
-#[derive(Debug, clap::Args)]
-pub struct Tau2 {
-    /// Folder with `db_users`, `db_orders`, `db_products`, `tasks` and `ownership_cases`, each `.jsonl` or `.jsonl.gz`.
-    #[arg(value_name = "FOLDER")]
-    data: PathBuf,
-    /// Folder for the suite; must not be there yet.
-    #[arg(long, value_name = "DIR")]
-    out: PathBuf,
 }
 
 /// Arguments of `holdpoint eval import agentdojo`.
