@@ -3,10 +3,20 @@
 //! A filter, not a boundary: it takes out the mass of plain attempts and says nothing about a polite request. What it lets
 //! through must still pass the layers that judge calls.
 
+mod compile;
+mod decoded;
+mod derived;
+mod dictionary;
 mod extent;
+mod pattern;
+mod places;
 mod quotation;
 mod rules;
 mod scan;
+mod seen;
+#[cfg(test)]
+mod tests;
+mod tokens;
 mod view;
 
 use std::fmt::Write as _;
@@ -15,8 +25,9 @@ use std::sync::{Arc, LazyLock};
 
 use futures_util::future::BoxFuture;
 
-pub use rules::{Family, Rule, rules};
-pub use scan::{Hit, Place, Scan, Scanner};
+pub use places::{Place, Reading};
+pub use rules::{Family, Rule, WEAK_CAP, reference, rules};
+pub use scan::{Corroborator, Finding as Phrase, Kind, Profile, Scan, Scanner, Skipped};
 
 use super::support::finding;
 use super::{Context, Layer, LayerDef};
@@ -90,7 +101,7 @@ impl Injection {
         let Some(lowest) = thresholds.lowest() else {
             return Verdict::Allow;
         };
-        let places = self.scanner.scan(text).places(lowest);
+        let places = self.scanner.scan(text, &Profile::default()).places(lowest);
         let Some(worst) = places.iter().max_by(|a, b| a.score.total_cmp(&b.score)) else {
             return Verdict::Allow;
         };
@@ -101,7 +112,7 @@ impl Injection {
         let spans = places
             .iter()
             .filter(|place| place.score >= redact)
-            .map(|place| extent::extent(text, &place.span));
+            .map(|place| place.extent.clone());
         let edits: Vec<_> = joined(spans)
             .into_iter()
             .map(|span| (span, REMOVED.to_owned()))
@@ -146,12 +157,19 @@ fn describe(place: &Place) -> Finding {
     )
 }
 
+/// The scanner of this build.
+///
+/// # Errors
+/// A rule that does not compile, which a test rules out.
+pub fn scanner() -> Result<&'static Scanner, &'static str> {
+    SCANNER.as_ref().map_err(String::as_str)
+}
+
 /// The highest score of any place of a text: what the layer compares with its thresholds.
 pub(crate) fn score(text: &str) -> f64 {
     // A scanner that is not there lets no layer be made either.
     SCANNER.as_ref().map_or(1.0, |scanner| {
-        let places = scanner.scan(text).places(f64::MIN_POSITIVE);
-        places.iter().map(|place| place.score).fold(0.0, f64::max)
+        scanner.scan(text, &Profile::default()).score()
     })
 }
 
