@@ -115,13 +115,13 @@ impl Judge {
                 Verdict::Allow
             },
             score: rounded(score),
-            action: self.action(score, threshold, thresholds),
+            action: Self::action(score, threshold, thresholds),
             findings: scan.places(TOLD.min(threshold)).iter().map(told).collect(),
             phrases: self.explain.then(|| phrases(&scan)),
         }
     }
 
-    fn action(&self, score: f64, threshold: f64, thresholds: Option<Thresholds>) -> &'static str {
+    fn action(score: f64, threshold: f64, thresholds: Option<Thresholds>) -> &'static str {
         let block = thresholds.map_or(Some(BLOCK), |of| of.block);
         if score >= threshold && block.is_some_and(|block| score >= block) {
             "block"
@@ -172,13 +172,8 @@ fn rounded(score: f64) -> f64 {
 
 /// Lines of a text, to name a place by: 1 for the first.
 fn line_of(text: &str, at: usize) -> usize {
-    text.as_bytes()
-        .get(..at)
-        .unwrap_or_default()
-        .iter()
-        .filter(|byte| **byte == b'\n')
-        .count()
-        + 1
+    let before = text.get(..at).unwrap_or_default();
+    before.matches('\n').count() + 1
 }
 
 /// Judges each of `items` on all cores; the answers are in the order of the items.

@@ -84,43 +84,7 @@ impl Compiled {
     pub(super) fn new() -> Result<Self, String> {
         let mut classes = Classes::default();
         let mut entries = Entries::default();
-        for class in CLASSES {
-            classes.number(class.name);
-        }
-        for class in CLASSES {
-            let number = classes.number(class.name);
-            for entry in class
-                .words
-                .iter()
-                .flat_map(|words| words.split(','))
-                .map(str::trim)
-                .filter(|word| !word.is_empty())
-            {
-                match entry.strip_prefix('@') {
-                    Some(other) => {
-                        let other = CLASSES
-                            .iter()
-                            .find(|class| class.name == other)
-                            .ok_or_else(|| format!("`@{other}` is no class of words"))?;
-                        for word in other
-                            .words
-                            .iter()
-                            .flat_map(|words| words.split(','))
-                            .map(str::trim)
-                            .filter(|word| !word.is_empty() && !word.starts_with('@'))
-                        {
-                            entries.add(word, number);
-                        }
-                    }
-                    None => entries.add(entry, number),
-                }
-            }
-        }
-        // What only the bytes tell: entries that no text spells.
-        for special in ["URL", "MAIL", "NAME", "NUMBER", "TOOL"] {
-            let class = classes.number(special);
-            entries.add(&format!("\u{0}{special}"), class);
-        }
+        collect(&mut classes, &mut entries)?;
         let all: Vec<&'static Rule> = rules().collect();
         let mut patterns = Vec::new();
         for (index, rule) in all.iter().enumerate() {
@@ -130,50 +94,9 @@ impl Compiled {
                 patterns.push(pattern);
             }
         }
-        let everyday: BTreeSet<&str> = EVERYDAY.split_whitespace().collect();
-        let mut anchor_classes: BTreeSet<Class> = BTreeSet::new();
-        for pattern in &patterns {
-            let weak = all
-                .get(pattern.rule)
-                .is_none_or(|rule| rule.family.is_weak());
-            if !weak {
-                anchor_classes.extend(pattern.anchor(|class| cost(&entries, class, &everyday)));
-            }
-        }
-        let mut words: BTreeMap<String, Anchor> = BTreeMap::new();
-        for class in anchor_classes {
-            for entry in entries.of(class) {
-                if entry.starts_with('\0') {
-                    continue;
-                }
-                // A phrase is looked for at its rarest word; one of everyday words at its first two.
-                let rare = entry
-                    .split(' ')
-                    .filter(|word| !everyday.contains(word) && !word.ends_with('*'))
-                    .max_by_key(|word| word.len());
-                let mut first = entry.split(' ');
-                if let (None, Some(one), Some(two)) = (rare, first.next(), first.next()) {
-                    for gap in [" ", "  ", "\n", "\r\n", "_", "-"] {
-                        words.insert(
-                            format!("{one}{gap}{}", two.trim_end_matches('*')),
-                            Anchor::Word { whole: false },
-                        );
-                    }
-                    continue;
-                }
-                let word = rare.unwrap_or(entry);
-                match word.strip_suffix('*') {
-                    Some(beginning) => {
-                        words.insert(beginning.to_owned(), Anchor::Word { whole: false })
-                    }
-                    None => words
-                        .entry(word.to_owned())
-                        .or_insert(Anchor::Word { whole: true })
-                        .to_owned()
-                        .into(),
-                };
-            }
-        }
+        let mut words = anchors(&patterns, &entries, |rule| {
+            all.get(rule).is_some_and(|rule| !rule.family.is_weak())
+        });
         for word in TURNED {
             let turned = |letter: fn(u8) -> u8| {
                 word.bytes()
@@ -225,6 +148,75 @@ impl Compiled {
     pub(super) fn family(&self, rule: usize) -> Option<Family> {
         self.rules.get(rule).map(|rule| rule.family)
     }
+}
+
+/// Names the classes and collects their words.
+fn collect(classes: &mut Classes, entries: &mut Entries) -> Result<(), String> {
+    for class in CLASSES {
+        classes.number(class.name);
+    }
+    for class in CLASSES {
+        let number = classes.number(class.name);
+        for entry in class.entries() {
+            let Some(other) = entry.strip_prefix('@') else {
+                entries.add(entry, number);
+                continue;
+            };
+            let other = CLASSES
+                .iter()
+                .find(|class| class.name == other)
+                .ok_or_else(|| format!("`@{other}` is no class of words"))?;
+            for word in other.entries().filter(|word| !word.starts_with('@')) {
+                entries.add(word, number);
+            }
+        }
+    }
+    // What only the bytes tell: entries that no text spells.
+    for special in ["URL", "MAIL", "NAME", "NUMBER", "TOOL"] {
+        let class = classes.number(special);
+        entries.add(&format!("\u{0}{special}"), class);
+    }
+    Ok(())
+}
+
+/// The words at which a strong rule is looked for: those of the step of each pattern that is met least.
+fn anchors(
+    patterns: &[Pattern],
+    entries: &Entries,
+    is_strong: impl Fn(usize) -> bool,
+) -> BTreeMap<String, Anchor> {
+    let everyday: BTreeSet<&str> = EVERYDAY.split_whitespace().collect();
+    let classes: BTreeSet<Class> = patterns
+        .iter()
+        .filter(|pattern| is_strong(pattern.rule))
+        .filter_map(|pattern| pattern.anchor(|class| cost(entries, class, &everyday)))
+        .collect();
+    let mut words = BTreeMap::new();
+    let found = classes.into_iter().flat_map(|class| entries.of(class));
+    for entry in found.filter(|entry| !entry.starts_with('\0')) {
+        // A phrase is looked for at its rarest word; one of everyday words at its first two.
+        let rare = entry
+            .split(' ')
+            .filter(|word| !everyday.contains(word) && !word.ends_with('*'))
+            .max_by_key(|word| word.len());
+        let mut first = entry.split(' ');
+        if let (None, Some(one), Some(two)) = (rare, first.next(), first.next()) {
+            for gap in [" ", "  ", "\n", "\r\n", "_", "-"] {
+                let both = format!("{one}{gap}{}", two.trim_end_matches('*'));
+                words.insert(both, Anchor::Word { whole: false });
+            }
+            continue;
+        }
+        let word = rare.unwrap_or(entry);
+        if let Some(beginning) = word.strip_suffix('*') {
+            words.insert(beginning.to_owned(), Anchor::Word { whole: false });
+        } else {
+            words
+                .entry(word.to_owned())
+                .or_insert(Anchor::Word { whole: true });
+        }
+    }
+    words
 }
 
 /// Words that every sentence has.

@@ -1,5 +1,10 @@
 //! Texts inside encodings: base64, base32, hex, numbers of characters, and characters that nobody sees.
 
+#![expect(
+    clippy::needless_bitwise_bool,
+    reason = "tests without branches take many bytes at a time"
+)]
+
 use std::ops::Range;
 
 use data_encoding::{BASE32_NOPAD, BASE64_NOPAD, BASE64URL_NOPAD, HEXLOWER_PERMISSIVE};

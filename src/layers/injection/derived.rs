@@ -1,6 +1,11 @@
 //! Other readings of a text: what stands behind tags, spaced letters, percent signs, rotation, reversal. Each is made only
 //! where the bytes ask for it.
 
+#![expect(
+    clippy::needless_bitwise_bool,
+    reason = "tests without branches take many bytes at a time"
+)]
+
 use html5gum::Tokenizer;
 use html5gum::emitters::default::{DefaultEmitter, Token};
 

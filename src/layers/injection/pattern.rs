@@ -3,7 +3,7 @@
 //! `OVERRIDE ..4 PREVIOUS ..3 INSTRUCTION` is three steps; `..4` lets up to four words stand between two. A step is a class in
 //! capitals, a word (`ahead`, `instruct*`), or a choice of both, `{OVERRIDE|set aside}`; `?` behind it makes it optional. Signs
 //! before a step ask for punctuation: `^` a heading, `[` an opening bracket of any kind, `<` an angle bracket, `</` a closing tag,
-//! `|` one with a bar, `.` the start of a sentence, `_` an underscore before, `!` capitals; signs behind it: `:` what ends a heading, `::` a colon, `>` a closing bracket. All that can be reached
+//! `|` one with a bar, `.` the start of a sentence, `_` an underscore before, `!` capitals; signs behind it: `:` what ends a heading, `::` a colon, `,` a pause, `>` a closing bracket. All that can be reached
 //! is followed at once, as bits, so that no text makes it slow.
 
 use std::collections::HashMap;
@@ -139,7 +139,7 @@ impl Pattern {
                     break;
                 };
                 if token.marks & step.marks & BEFORE == step.marks & BEFORE {
-                    next |= self.reaches(tokens, token, at, step, dictionary);
+                    next |= Self::reaches(tokens, token, at, step, dictionary);
                 }
             }
             if next == 0 {
@@ -155,7 +155,6 @@ impl Pattern {
     /// Where a step ends that is taken at `token`: at it, or at the last word of a phrase.
     #[inline]
     fn reaches(
-        &self,
         tokens: &[Token],
         token: &Token,
         at: u32,
@@ -237,6 +236,9 @@ fn step(part: &str, classes: &mut Classes, entries: &mut Entries) -> Result<Step
             rest = cut;
         } else if let Some(cut) = rest.strip_suffix(':') {
             marks |= mark::TAIL;
+            rest = cut;
+        } else if let Some(cut) = rest.strip_suffix(',') {
+            marks |= mark::PAUSE;
             rest = cut;
         } else if let Some(cut) = rest.strip_suffix('>') {
             marks |= mark::CLOSE;

@@ -126,14 +126,14 @@ pub(super) fn windows(hits: &[Hit]) -> impl Iterator<Item = (&[Hit], f64)> {
 }
 
 /// The part of a window that counts: a weak phrase adds to the score but does not widen the place.
-pub(super) fn described(hits: &[Hit], score: f64, reading: Reading) -> Option<Window> {
-    let strong = || hits.iter().filter(|hit| !hit.family.is_weak());
+pub(super) fn described(near: &[Hit], score: f64, reading: Reading) -> Option<Window> {
+    let strong = || near.iter().filter(|hit| !hit.family.is_weak());
     let start = strong().map(|hit| hit.span.start).min()?;
     let end = strong().map(|hit| hit.span.end).max()?;
     Some(Window {
         span: start..end,
         score,
-        rules: heaviest(hits),
+        rules: heaviest(near),
         reading,
     })
 }
@@ -180,11 +180,11 @@ pub(super) fn noisy_or(hits: &[Hit]) -> f64 {
 /// Windows of one reading that reach `least`, joined where they overlap.
 pub(super) fn joined(hits: &[Hit], reading: Reading, least: f64) -> Vec<Window> {
     let mut found: Vec<Window> = Vec::new();
-    for (hits, score) in windows(hits) {
+    for (near, score) in windows(hits) {
         if score < least {
             continue;
         }
-        let Some(window) = described(hits, score, reading) else {
+        let Some(window) = described(near, score, reading) else {
             continue;
         };
         match found.last_mut() {

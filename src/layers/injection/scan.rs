@@ -568,7 +568,7 @@ fn join(view: &[u8], regions: &mut Vec<Range<usize>>, region: Range<usize>) {
     match regions.last_mut() {
         Some(last) if region.end <= last.end => {}
         Some(last) if region.start <= last.end && last.len() < LONG => {
-            last.end = on_word(view, last.start..region.end).end
+            last.end = on_word(view, last.start..region.end).end;
         }
         Some(last) if region.start <= last.end => {
             let start = region

@@ -1,5 +1,10 @@
 //! What no pattern of words finds: images that carry data out, and texts in characters that nobody sees.
 
+#![expect(
+    clippy::needless_bitwise_bool,
+    reason = "tests without branches take many bytes at a time"
+)]
+
 use std::ops::Range;
 
 use super::derived::pairs;
@@ -272,7 +277,7 @@ fn bits(chars: &[char]) -> Option<String> {
 pub(super) fn controls(text: &str) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
     let plain = |byte: u8| {
-        ((byte >= b' ') & (byte < 0x7f)) | (byte == b'\n') | (byte == b'\r') | (byte == b'\t')
+        (b' '..=b'~').contains(&byte) | (byte == b'\n') | (byte == b'\r') | (byte == b'\t')
     };
     if text
         .as_bytes()

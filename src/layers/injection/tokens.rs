@@ -36,6 +36,8 @@ pub(super) mod mark {
     pub const UPPER: u16 = 1024;
     /// Read as the word that it is only because letters were replaced or put in order.
     pub const ODD: u16 = 2048;
+    /// Followed by a comma, a colon, a full stop, a mark of exclamation, a dash or the end of the line.
+    pub const PAUSE: u16 = 4096;
 }
 
 /// One word, or a gap that stands for a border between fields.
@@ -470,13 +472,15 @@ fn wide(view: &[u8], at: usize) -> Option<(usize, bool)> {
 /// Punctuation beyond ASCII: Latin-1 signs, general and CJK punctuation, symbols, emoji.
 #[inline]
 fn is_wide_punctuation(view: &[u8], at: usize) -> bool {
-    match (view.get(at), view.get(at + 1)) {
-        (Some(0xc2), _) | (Some(0xe2), Some(0x80..=0xaf)) | (Some(0xe3), Some(0x80)) => true,
-        (Some(0xc3), Some(0x97 | 0xb7)) => true,
-        (Some(0xef), Some(0xb8..=0xbc)) => true,
-        (Some(0xf0), Some(0x9f)) => true,
-        _ => false,
-    }
+    matches!(
+        (view.get(at), view.get(at + 1)),
+        (Some(0xc2), _)
+            | (Some(0xe2), Some(0x80..=0xaf))
+            | (Some(0xe3), Some(0x80))
+            | (Some(0xc3), Some(0x97 | 0xb7))
+            | (Some(0xef), Some(0xb8..=0xbc))
+            | (Some(0xf0), Some(0x9f))
+    )
 }
 
 /// What the gap before a word says of it.
@@ -485,12 +489,12 @@ fn marks_before(gap: &[u8]) -> u16 {
     let trimmed = gap
         .iter()
         .rposition(|byte| !matches!(byte, b' ' | b'\t'))
-        .map_or(&gap[..0], |last| gap.get(..=last).unwrap_or_default());
+        .and_then(|last| gap.get(..=last))
+        .unwrap_or_default();
     match trimmed.last() {
-        Some(b'\n' | b'\r') => marks |= mark::HEAD | mark::START,
         Some(
-            b'#' | b'*' | b'[' | b'(' | b'>' | b'|' | b'"' | b'\'' | b'=' | b'-' | b'{' | b'`'
-            | b'~',
+            b'\n' | b'\r' | b'#' | b'*' | b'[' | b'(' | b'>' | b'|' | b'"' | b'\'' | b'=' | b'-'
+            | b'{' | b'`' | b'~',
         ) => marks |= mark::HEAD | mark::START,
         Some(b'<') => marks |= mark::HEAD | mark::OPEN | mark::ANGLE,
         Some(b'/') => {
@@ -500,15 +504,14 @@ fn marks_before(gap: &[u8]) -> u16 {
                 marks |= mark::HEAD | mark::OPEN | mark::SLASH;
             }
         }
-        Some(b'.' | b'!' | b'?' | b';' | b':' | b',') => marks |= mark::START,
-        // Punctuation of other scripts.
-        Some(0x80..) => marks |= mark::START,
+        // Behind ASCII: punctuation of other scripts.
+        Some(b'.' | b'!' | b'?' | b';' | b':' | b',' | 0x80..) => marks |= mark::START,
         Some(_) | None => {}
     }
     match trimmed.last() {
         Some(b'[') => marks |= mark::OPEN,
         Some(b'|') if trimmed.iter().rev().take(4).any(|byte| *byte == b'<') => {
-            marks |= mark::OPEN | mark::ANGLE | mark::PIPE
+            marks |= mark::OPEN | mark::ANGLE | mark::PIPE;
         }
         Some(_) | None => {}
     }
@@ -531,12 +534,15 @@ fn marks_after(next: &[u8]) -> u16 {
         rest = after;
     }
     match rest.first() {
-        Some(b':') => mark::TAIL | mark::COLON,
-        Some(b'>') => mark::TAIL | mark::CLOSE,
-        Some(b']') => mark::TAIL | mark::CLOSE,
+        Some(b':') => mark::TAIL | mark::COLON | mark::PAUSE,
+        Some(b'>' | b']') => mark::TAIL | mark::CLOSE,
         Some(b'}' | b'|') => mark::CLOSE,
-        Some(b'=' | b'*' | b'!' | b'#' | b'-' | b'\n' | b'\r') | None => mark::TAIL,
-        Some(0xef) if rest.starts_with("\u{ff1a}".as_bytes()) => mark::TAIL | mark::COLON,
+        Some(b'!' | b'-' | b'\n' | b'\r') | None => mark::TAIL | mark::PAUSE,
+        Some(b'=' | b'*' | b'#') => mark::TAIL,
+        Some(b',' | b'.') => mark::PAUSE,
+        Some(0xef) if rest.starts_with("\u{ff1a}".as_bytes()) => {
+            mark::TAIL | mark::COLON | mark::PAUSE
+        }
         Some(_) => 0,
     }
 }
@@ -546,7 +552,6 @@ fn is_border(gap: &[u8]) -> bool {
     if gap.len() < 2 {
         return false;
     }
-    let breaks = gap.iter().filter(|byte| **byte == b'\n').count();
-    breaks >= 2
-        || (gap.contains(&b'"') && gap.iter().any(|byte| matches!(byte, b',' | b'}' | b']')))
+    let two_lines = gap.iter().filter(|byte| **byte == b'\n').nth(1).is_some();
+    two_lines || (gap.contains(&b'"') && gap.iter().any(|byte| matches!(byte, b',' | b'}' | b']')))
 }

@@ -57,7 +57,8 @@ pub(super) const ADDRESS: &[Rule] = &[
         family: Family::Address,
         weight: 0.42,
         patterns: &[
-            "^{dear|hey|hello|hi|greetings|attention|listen|ok|okay|hallo|liebe|lieber|cher|chère|bonjour|hola|estimado|querido|ciao|caro|olá|beste|drogi|cześć|привет|уважаемый|亲爱的|你好|您好|sayın|merhaba|hej} ..1 {AI|ASSISTANT}",
+            "^{dear|hey|hello|hi|greetings|attention|listen|ok|okay|hallo|liebe|lieber|cher|chère|bonjour|hola|estimado|querido|ciao|caro|olá|beste|drogi|cześć|привет|уважаемый|亲爱的|你好|您好|sayın|merhaba|hej} ..1 AI",
+            "^{dear|hey|hello|hi|greetings|attention|listen|ok|okay|hallo|liebe|lieber|cher|chère|bonjour|hola|estimado|querido|ciao|caro|olá|beste|drogi|cześć|привет|уважаемый|亲爱的|你好|您好|sayın|merhaba|hej} ..1 ASSISTANT,",
         ],
         doc: "A greeting of the model.",
         example: "Hello AI, one more thing.",

@@ -13,6 +13,7 @@ pub(super) const OVERRIDE: &[Rule] = &[
             "OVERRIDE ..3 INSTRUCTION ..3 PREVIOUS",
             "UNDO ..3 {previous|prior|earlier|all|your|initial|original|preceding|former} ..2 {instructions|prompt|prompts|guidelines|directives|programming|system prompt}",
             "PREVIOUS ..3 INSTRUCTION ..5 UNDONE",
+            "PREVIOUS ..2 INSTRUCTION {must be|should be|shall be|are to be|have to be|need to be|can be|may be|are now|are hereby} ..2 {ignored|disregarded|forgotten|discarded|overridden}",
             "INSTRUCTION ..2 PREVIOUS ..5 UNDONE",
         ],
         doc: "A verb of setting aside with former or system instructions, in any order and some thirty languages. Nothing \

@@ -10,6 +10,14 @@ pub(in super::super) struct Class {
     pub words: &'static [&'static str],
 }
 
+impl Class {
+    /// Its words, one by one.
+    pub(in super::super) fn entries(&self) -> impl Iterator<Item = &'static str> {
+        let words = self.words.iter().flat_map(|words| words.split(','));
+        words.map(str::trim).filter(|word| !word.is_empty())
+    }
+}
+
 /// Every class. A class may name words of another by `@NAME`.
 pub(in super::super) const CLASSES: &[Class] = &[
     Class {
@@ -45,7 +53,7 @@ pub(in super::super) const CLASSES: &[Class] = &[
     Class {
         name: "UNDONE",
         words: &[
-            "ignored, disregarded, forgotten, null and void, no longer apply, no longer applies, no longer valid, no longer relevant, are void, are obsolete, are cancelled, are canceled, are superseded, are overridden, ignorieren, ignoriert, vergessen, missachten, negeren, vergeten, 忽略, 无视, 作废, 无效, 無視, 忘れて, 忘れろ, 忘れなさい, 忘れ, 破棄, 従わない, 従わず, 取り消し, 無効, 무시*, 잊어*, 잊으*, 따르지 마*, 따르지 말*, yok say*, yoksay*, göz ardı et*, gözardı et*, görmezden gel*, unut, unutun, dikkate alma*, önemseme*, अनदेखा*, नजरअंदाज*, नज़रअंदाज़*, भूल जाओ, भूल जाइए, نادیده بگیر*, فراموش کن*, hagyd figyelmen kívül, hagyja figyelmen kívül, felejtsd*",
+            "null and void, no longer apply, no longer applies, no longer valid, no longer relevant, are void, are obsolete, are cancelled, are canceled, are superseded, are overridden, ignorieren, ignoriert, vergessen, missachten, negeren, vergeten, 忽略, 无视, 作废, 无效, 無視, 忘れて, 忘れろ, 忘れなさい, 忘れ, 破棄, 従わない, 従わず, 取り消し, 無効, 무시*, 잊어*, 잊으*, 따르지 마*, 따르지 말*, yok say*, yoksay*, göz ardı et*, gözardı et*, görmezden gel*, unut, unutun, dikkate alma*, önemseme*, अनदेखा*, नजरअंदाज*, नज़रअंदाज़*, भूल जाओ, भूल जाइए, نادیده بگیر*, فراموش کن*, hagyd figyelmen kívül, hagyja figyelmen kívül, felejtsd*",
         ],
     },
     Class {
