@@ -177,11 +177,11 @@ pub(super) fn noisy_or(hits: &[Hit]) -> f64 {
     1.0 - strong * weak.max(1.0 - WEAK_CAP) * (1.0 - model)
 }
 
-/// Windows of one reading that reach `least`, joined where they overlap.
-pub(super) fn joined(hits: &[Hit], reading: Reading, least: f64) -> Vec<Window> {
+/// Windows of one reading that reach `lowest`, joined where they overlap.
+pub(super) fn joined(hits: &[Hit], reading: Reading, lowest: f64) -> Vec<Window> {
     let mut found: Vec<Window> = Vec::new();
     for (near, score) in windows(hits) {
-        if score < least {
+        if score < lowest {
             continue;
         }
         let Some(window) = described(near, score, reading) else {

@@ -554,7 +554,7 @@ fn fold(c: char, emit: &mut impl FnMut(char)) {
                 if canonical_combining_class(part) == 0 && !is_mark(part) {
                     lower(part, emit);
                 }
-            })
+            });
         }
         '\u{1d00}'..='\u{1d7f}' | '\u{250}'..='\u{2af}' => lower(c, emit),
         _ => decompose_compatible(c, |part| {
