@@ -321,7 +321,7 @@ impl Tokenizer<'_> {
         let mut first = true;
         while at < range.end {
             let mut hash = WordHash::EMPTY;
-            let mut best = (0, 0, WordHash::EMPTY);
+            let mut best = (0, [0; 2], WordHash::EMPTY);
             for (index, byte) in view
                 .get(at..range.end.min(at + INSIDE))
                 .unwrap_or_default()
@@ -329,18 +329,20 @@ impl Tokenizer<'_> {
                 .enumerate()
             {
                 hash = hash.with(self.letters.letter(*byte));
-                let mut entry = self.dictionary.whole(hash, self.letters);
-                if entry == 0 {
-                    entry = self.dictionary.beginning(hash, self.letters);
-                }
+                // A word may be an entry and the beginning of others too, each with classes of its own.
+                let entries = [
+                    self.dictionary.whole(hash, self.letters),
+                    self.dictionary.beginning(hash, self.letters),
+                ];
+                let known = entries.iter().any(|entry| *entry != 0);
                 let word = view.get(at..=at + index).unwrap_or_default();
                 let starts_phrase =
-                    entry == 0 && !self.dictionary.phrases(hash, self.letters).is_empty();
-                if (entry != 0 || starts_phrase) && Dictionary::stands_inside(word) {
-                    best = (index + 1, entry, hash);
+                    !known && !self.dictionary.phrases(hash, self.letters).is_empty();
+                if (known || starts_phrase) && Dictionary::stands_inside(word) {
+                    best = (index + 1, entries, hash);
                 }
             }
-            let (length, entry, hash) = best;
+            let (length, [whole, beginning], hash) = best;
             if length == 0 {
                 at += 1;
                 continue;
@@ -356,7 +358,7 @@ impl Tokenizer<'_> {
             tokens.push(Token {
                 start: at,
                 end: at + length,
-                entries: [entry, 0, 0],
+                entries: [whole, beginning, 0],
                 marks: mark::ODD | if first { marks } else { 0 },
                 ..Token::default()
             });
