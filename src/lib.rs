@@ -29,6 +29,7 @@ pub mod protocols;
 pub mod provenance;
 pub mod proxy;
 pub mod record;
+pub mod scan;
 pub mod serve;
 pub mod settings;
 pub mod source;

@@ -15,6 +15,7 @@ mod output;
 mod overrides;
 mod policy_diff;
 mod progress;
+mod scan;
 mod secret;
 mod serve;
 mod signals;
@@ -49,6 +50,8 @@ enum Command {
     /// Measure what each layer buys and costs.
     #[command(subcommand)]
     Eval(eval::Command),
+    /// Look for instructions to a model in texts: JSON lines, files or folders.
+    Scan(scan::Args),
     /// Make keys for agents.
     #[command(subcommand)]
     Key(key::Command),
@@ -94,6 +97,7 @@ pub fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(&args),
         Command::Policy(command) => check::run(&command),
         Command::Eval(command) => eval::run(&command),
+        Command::Scan(args) => scan::run(&args),
         Command::Key(command) => key::run(&command),
         Command::Secret(command) => secret::run(&command),
         Command::Approver(command) => approver::run(&command),

@@ -23,6 +23,7 @@ mod ownership;
 mod reached;
 mod recipient_vectors;
 mod recipients;
+mod scan;
 mod secret_hash;
 mod secrets;
 mod secrets_data;

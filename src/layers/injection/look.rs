@@ -7,8 +7,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use aws_lc_rs::digest::{Context, SHA256};
 
-use super::extent;
-use super::scan::{Scan, Scanner};
+use super::scan::{Profile, Scan, Scanner};
 
 /// Scans that are remembered, in two generations: what is used moves to the young one, and the old one goes as a whole.
 const ENTRIES: usize = 16_384;
@@ -42,18 +41,18 @@ pub(in crate::layers) struct Placed {
 /// Scans a text, or remembers how it was scanned.
 pub(super) fn look(scanner: &Scanner, text: &str) -> Arc<Scan> {
     if text.len() < SHORTEST {
-        return Arc::new(scanner.scan(text));
+        return Arc::new(scanner.scan(text, &Profile::default()));
     }
     let mut hasher = Context::new(&SHA256);
     hasher.update(text.as_bytes());
     let Ok(key) = Key::try_from(hasher.finish().as_ref()) else {
-        return Arc::new(scanner.scan(text));
+        return Arc::new(scanner.scan(text, &Profile::default()));
     };
     if let Some(known) = remembered(&key) {
         return known;
     }
-    let scan = Arc::new(scanner.scan(text));
-    if scan.hits.len() <= PHRASES {
+    let scan = Arc::new(scanner.scan(text, &Profile::default()));
+    if scan.findings.len() <= PHRASES {
         keep(key, &scan);
     }
     scan
@@ -84,10 +83,10 @@ impl Generations {
 }
 
 /// The places of a text that reach a score.
-pub(super) fn places(text: &str, scan: &Scan, least: f64) -> Vec<Placed> {
+pub(super) fn places(scan: &Scan, least: f64) -> Vec<Placed> {
     let places = scan.places(least).into_iter();
     let places = places.map(|place| Placed {
-        extent: extent::extent(text, &place.span),
+        extent: place.extent,
         span: place.span,
         score: place.score,
         rules: place.rules,

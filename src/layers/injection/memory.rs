@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::extent;
 use super::look::{self, Placed};
 use super::rules::Family;
-use super::scan::{Scan, Scanner};
+use super::scan::{Finding, Scan, Scanner};
 use crate::item::ToolOutput;
 use crate::names::ToolName;
 use crate::principal::Session;
@@ -104,7 +104,7 @@ impl Recall {
         if let Some(recalled) = source.seam(scanner, text, least, now) {
             places.push(recalled);
         }
-        for place in look::places(text, scan, OWN) {
+        for place in look::places(scan, OWN) {
             let lifted = source.lifted(scan, &place, now);
             if lifted >= least && lifted > place.score {
                 match places.iter_mut().find(|known| known.span == place.span) {
@@ -148,17 +148,17 @@ impl Source {
 
     fn remember(&mut self, scan: &Scan, text: &str, redacted: f64, now: u32) {
         let gone: Vec<Range<usize>> = scan.places(redacted).into_iter().map(|p| p.span).collect();
-        for hit in &scan.hits {
+        for hit in &scan.findings {
             let is_gone = gone
                 .iter()
-                .any(|gone| gone.start <= hit.span.start && hit.span.end <= gone.end);
+                .any(|gone| gone.start <= hit.start && hit.end <= gone.end);
             if hit.family.is_weak() || is_gone {
                 continue;
             }
             let known = self.phrases.get(&hit.family);
             let faded = known.map_or(0.0, |(weight, then)| weight * fades(now - then));
-            if hit.weight >= faded {
-                self.phrases.insert(hit.family, (hit.weight, now));
+            if hit.score >= faded {
+                self.phrases.insert(hit.family, (hit.score, now));
             }
         }
         let tail = text.ceil_char_boundary(text.len().saturating_sub(SEAM));
@@ -195,10 +195,10 @@ fn crossing(scanner: &Scanner, before: &str, text: &str, least: f64) -> Option<P
     worst
 }
 
-fn within<'s>(scan: &'s Scan, span: &Range<usize>) -> impl Iterator<Item = &'s super::scan::Hit> {
+fn within<'s>(scan: &'s Scan, span: &Range<usize>) -> impl Iterator<Item = &'s Finding> {
     let span = span.clone();
-    let hits = scan.hits.iter();
-    hits.filter(move |hit| span.start <= hit.span.start && hit.span.start <= span.end)
+    let hits = scan.findings.iter();
+    hits.filter(move |hit| span.start <= hit.start && hit.start <= span.end)
 }
 
 fn fades(calls: u32) -> f64 {

@@ -4,13 +4,23 @@
 //! through must still pass the layers that judge calls.
 
 mod actions;
+mod compile;
+mod decoded;
+mod derived;
+mod dictionary;
 mod extent;
 mod look;
 mod memory;
 pub mod model;
+mod pattern;
+mod places;
 mod quotation;
 mod rules;
 mod scan;
+mod seen;
+#[cfg(test)]
+mod tests;
+mod tokens;
 mod view;
 
 use std::fmt::Write as _;
@@ -24,8 +34,9 @@ pub(crate) use actions::{Marker, bare, tells_of_finding};
 pub(in crate::layers) use look::Placed;
 pub(in crate::layers) use memory::Recall;
 pub use memory::Recalls;
-pub use rules::{Family, Rule, rules};
-pub use scan::{Hit, Place, Scan, Scanner};
+pub use places::{Place, Reading};
+pub use rules::{Family, Rule, WEAK_CAP, reference, rules};
+pub use scan::{Corroborator, Finding as Phrase, Kind, Profile, Scan, Scanner, Skipped};
 
 use super::support::finding;
 use super::{Context, Layer, LayerDef};
@@ -55,11 +66,27 @@ struct Injection {
 }
 
 /// The rules are the build's own, so they are compiled once for every guard of the process: eval makes one per trial.
-static SCANNER: LazyLock<Result<Scanner, String>> = LazyLock::new(Scanner::new);
+static SCANNER: LazyLock<Result<Scanner, String>> = LazyLock::new(|| {
+    let model = model::Model::embedded()?;
+    Ok(Scanner::new()?.with_model(Box::new(Opinion(model))))
+});
+
+/// The linear model as the rules' second opinion.
+#[derive(Debug)]
+struct Opinion(&'static model::Model);
+
+impl Corroborator for Opinion {
+    fn weight(&self, window: &str, document: &str) -> Option<f64> {
+        self.0.weight(window, model::Within::of(document))
+    }
+}
 
 /// The scanner of this process.
-pub(in crate::layers) fn scanner() -> Result<&'static Scanner, Problem> {
-    SCANNER.as_ref().map_err(Problem::new)
+///
+/// # Errors
+/// Rules or model of the build are broken, which tests rule out.
+pub(crate) fn scanner() -> Result<&'static Scanner, String> {
+    SCANNER.as_ref().map_err(Clone::clone)
 }
 
 fn build(policy: &Arc<Policy>, stores: &Stores) -> Result<Arc<dyn Layer>, Problems> {
@@ -81,7 +108,7 @@ fn build(policy: &Arc<Policy>, stores: &Stores) -> Result<Arc<dyn Layer>, Proble
     actions::check().map_err(Problem::new)?;
     Ok(Arc::new(Injection {
         policy: Arc::clone(policy),
-        scanner: scanner()?,
+        scanner: scanner().map_err(Problem::new)?,
         key: stores.marker_key.clone(),
     }))
 }
@@ -98,7 +125,7 @@ impl Injection {
         let mut places = Vec::new();
         if let Some(least) = actions.lowest() {
             let scan = look::look(self.scanner, &output.text);
-            places = look::places(&output.text, &scan, least);
+            places = look::places(&scan, least);
             let redacted = actions.redact.unwrap_or(f64::INFINITY);
             let mut recall = context.memo.recall();
             let pointer = &located.place.pointer;
@@ -176,7 +203,7 @@ impl Injection {
             });
             let found = same.flat_map(|other| {
                 let scan = look::look(self.scanner, &other.text);
-                look::places(&other.text, &scan, block)
+                look::places(&scan, block)
             });
             found.max_by(|a, b| a.score.total_cmp(&b.score))
         })
@@ -224,10 +251,9 @@ fn cleaned(rule: &'static str) -> Finding {
 /// The highest score of any place of a text: what the layer compares with its thresholds.
 pub(crate) fn score(text: &str) -> f64 {
     // A scanner that is not there lets no layer be made either.
-    SCANNER.as_ref().map_or(1.0, |scanner| {
-        let places = look::look(scanner, text).places(f64::MIN_POSITIVE);
-        places.iter().map(|place| place.score).fold(0.0, f64::max)
-    })
+    SCANNER
+        .as_ref()
+        .map_or(1.0, |scanner| look::look(scanner, text).score())
 }
 
 impl Layer for Injection {

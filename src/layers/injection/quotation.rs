@@ -15,7 +15,15 @@ const SHORT: usize = 80;
 const AROUND: usize = 240;
 
 /// Words of a text about injections; two different ones make it one.
-const DISCUSSION: [&str; 22] = [
+const DISCUSSION: [&str; 30] = [
+    "threat",
+    "owasp",
+    "defen",
+    "explain",
+    "coverage",
+    "test",
+    "prompts",
+    "rule",
     "injection",
     "jailbreak",
     "attack",

@@ -1,56 +1,77 @@
-//! The text as rules match it: lower case, compatibility forms and escapes undone, invisible characters gone, with a way
-//! back to the bytes of the original.
+//! The text as rules read it: compatibility forms, escapes and accents undone, invisible characters gone, letters that look like
+//! others in mixed words replaced, with a way back to the bytes of the original.
+//!
+//! Letters of ASCII keep their case: whoever reads the view folds them, so that plain text is not even copied.
 
+#![expect(
+    clippy::needless_bitwise_bool,
+    reason = "tests without branches take many bytes at a time"
+)]
+
+use std::borrow::Cow;
 use std::ops::Range;
 
-use unicode_normalization::char::decompose_compatible;
+use unicode_normalization::char::{
+    canonical_combining_class, decompose_canonical, decompose_compatible,
+};
+use unicode_security::confusable_detection::skeleton;
 
 use crate::unicode;
 
-/// A normalised copy. Plain ASCII keeps its offsets and costs one pass.
-#[derive(Debug)]
-pub struct View {
-    bytes: Vec<u8>,
+/// A normalised copy, or the text itself.
+#[derive(Debug, Clone)]
+pub(super) struct View<'t> {
+    bytes: Cow<'t, [u8]>,
     /// Where the offsets of view and original part: from `.0` in the view on, the original goes on at `.1`. Sorted.
     marks: Vec<(usize, usize)>,
     original: usize,
 }
 
-impl View {
+impl<'t> View<'t> {
     /// Normalises `text`.
-    pub fn new(text: &str) -> Self {
-        let original = text.len();
-        let plain = text
-            .bytes()
-            .all(|b| b.is_ascii() && !is_escape(b) && (b >= b' ' || is_space(b)));
-        if plain {
+    pub(super) fn new(text: &'t str) -> Self {
+        if is_plain(text.as_bytes()) {
             return Self {
-                bytes: text.as_bytes().to_ascii_lowercase(),
+                bytes: Cow::Borrowed(text.as_bytes()),
                 marks: Vec::new(),
-                original,
+                original: text.len(),
             };
         }
-        let mut builder = Builder {
-            view: Self {
-                bytes: Vec::with_capacity(original),
-                marks: Vec::new(),
-                original,
-            },
-            shift: 0,
+        let mut reader = Reader {
+            out: Builder::new(text.len()),
+            text,
+            word: (0, false),
+            latin: None,
         };
-        builder.read(text);
-        builder.view
+        reader.read();
+        reader.out.finish(text.len())
     }
 
     /// The bytes to match.
-    pub fn bytes(&self) -> &[u8] {
+    pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
+    /// This view as one of itself.
+    pub(super) fn whole(&self) -> View<'_> {
+        View {
+            bytes: Cow::Borrowed(&self.bytes),
+            marks: Vec::new(),
+            original: self.bytes.len(),
+        }
+    }
+
     /// The original bytes that gave this piece of the view; not yet on character boundaries.
-    pub fn original(&self, range: &Range<usize>) -> Range<usize> {
+    pub(super) fn original(&self, range: &Range<usize>) -> Range<usize> {
         let start = self.offset(range.start);
-        start..self.offset(range.end).max(start)
+        let end = match range.end.checked_sub(1) {
+            // Behind the last byte's own origin, not where the next one begins.
+            Some(last) if range.end > range.start => {
+                (self.offset(last) + 1).max(self.offset_before(range.end))
+            }
+            _ => start,
+        };
+        start..end.max(start)
     }
 
     fn offset(&self, at: usize) -> usize {
@@ -64,8 +85,93 @@ impl View {
             .marks
             .get(next)
             .map_or(self.original, |(_, original)| *original);
-        (original + (at - view)).min(end)
+        (original + (at - view)).min(end.max(original))
     }
+
+    /// Where the original of the piece that ends at `at` ends: what was left out behind it belongs to it.
+    fn offset_before(&self, at: usize) -> usize {
+        if at >= self.bytes.len() {
+            self.original
+        } else {
+            self.offset(at)
+        }
+    }
+}
+
+/// Builds a view piece by piece.
+#[derive(Debug)]
+pub(super) struct Builder {
+    bytes: Vec<u8>,
+    marks: Vec<(usize, usize)>,
+    /// Original minus view offset, as of the last mark.
+    shift: usize,
+}
+
+impl Builder {
+    pub(super) fn new(capacity: usize) -> Self {
+        Self {
+            bytes: Vec::with_capacity(capacity),
+            marks: Vec::new(),
+            shift: 0,
+        }
+    }
+
+    /// The next byte of the view comes from `original`.
+    #[inline]
+    pub(super) fn mark(&mut self, original: usize) {
+        let at = self.bytes.len();
+        if original.wrapping_sub(at) != self.shift {
+            self.shift = original.wrapping_sub(at);
+            self.marks.push((at, original));
+        }
+    }
+
+    /// A run that stays as it is.
+    pub(super) fn copy(&mut self, original: usize, run: &[u8]) {
+        if !run.is_empty() {
+            self.mark(original);
+            self.bytes.extend_from_slice(run);
+        }
+    }
+
+    /// A byte that comes from `original`.
+    #[inline]
+    pub(super) fn push(&mut self, original: usize, byte: u8) {
+        self.mark(original);
+        self.bytes.push(byte);
+    }
+
+    /// A character that comes from `original`.
+    pub(super) fn push_char(&mut self, original: usize, c: char) {
+        let mut buffer = [0; 4];
+        for byte in c.encode_utf8(&mut buffer).bytes() {
+            // All of it from one place.
+            self.mark(original);
+            self.bytes.push(byte);
+        }
+    }
+
+    pub(super) fn finish<'t>(mut self, original: usize) -> View<'t> {
+        self.mark(original);
+        View {
+            bytes: Cow::Owned(self.bytes),
+            marks: self.marks,
+            original,
+        }
+    }
+}
+
+/// Whether nothing of it would change.
+fn is_plain(bytes: &[u8]) -> bool {
+    bytes.chunks(64).all(|chunk| {
+        chunk.iter().fold(true, |plain, byte| {
+            plain
+                & (byte.is_ascii()
+                    & (*byte != b'\\')
+                    & (*byte != b'&')
+                    & ((*byte >= b' ') | (*byte == b'\n') | (*byte == b'\t') | (*byte == b'\r')))
+        })
+    })
 }
 
 /// Begins an escape of JSON or a program, or a character reference of HTML.
@@ -73,8 +179,15 @@ fn is_escape(byte: u8) -> bool {
     matches!(byte, b'\\' | b'&')
 }
 
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b'\t' | b'\n' | b'\r')
+}
+
 /// Longest character reference, in bytes.
 const ENTITY: usize = 12;
+
+/// Furthest that a word is followed to see of which scripts it is, in bytes.
+const WORD: usize = 96;
 
 /// What a reference stands for: numbers, and the names that stand for ASCII or for nothing that is seen.
 fn referred(name: &str) -> Option<char> {
@@ -94,6 +207,14 @@ fn referred(name: &str) -> Option<char> {
                 "shy" => '\u{ad}',
                 "zwnj" => '\u{200c}',
                 "zwj" => '\u{200d}',
+                "colon" => ':',
+                "comma" => ',',
+                "period" => '.',
+                "excl" => '!',
+                "lowbar" => '_',
+                "sol" => '/',
+                "Tab" => '\t',
+                "NewLine" => '\n',
                 _ => return None,
             });
         }
@@ -101,30 +222,26 @@ fn referred(name: &str) -> Option<char> {
     char::from_u32(code)
 }
 
-fn is_space(byte: u8) -> bool {
-    matches!(byte, b'\t' | b'\n' | b'\r')
+struct Reader<'t> {
+    out: Builder,
+    text: &'t str,
+    /// Up to where the scripts of the present word are known, and whether it mixes Latin with others.
+    word: (usize, bool),
+    /// Whether most letters of the text are of ASCII.
+    latin: Option<bool>,
 }
 
-struct Builder {
-    view: View,
-    /// Original minus view offset, as of the last mark.
-    shift: usize,
-}
-
-impl Builder {
-    fn read(&mut self, text: &str) {
+impl Reader<'_> {
+    fn read(&mut self) {
         let mut at = 0;
-        while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
+        while let Some(rest) = self.text.get(at..).filter(|rest| !rest.is_empty()) {
             let run = rest
                 .bytes()
                 .position(|b| !b.is_ascii() || is_escape(b) || (b < b' ' && !is_space(b)))
                 .unwrap_or(rest.len());
             if run > 0 {
-                self.mark(at);
-                let ascii = rest.as_bytes().get(..run).unwrap_or_default();
-                self.view
-                    .bytes
-                    .extend(ascii.iter().map(u8::to_ascii_lowercase));
+                self.out
+                    .copy(at, rest.as_bytes().get(..run).unwrap_or_default());
                 at += run;
                 continue;
             }
@@ -138,16 +255,6 @@ impl Builder {
                 c.len_utf8()
             };
         }
-        self.mark(text.len());
-    }
-
-    /// The next byte of the view comes from `original`.
-    fn mark(&mut self, original: usize) {
-        let at = self.view.bytes.len();
-        if original.wrapping_sub(at) != self.shift {
-            self.shift = original.wrapping_sub(at);
-            self.view.marks.push((at, original));
-        }
     }
 
     /// Escapes of JSON, YAML and program text; any number of backslashes, since text is often escaped twice. Returns the
@@ -160,24 +267,40 @@ impl Builder {
         };
         match c {
             'n' | 'r' | 't' | 'f' | 'v' => {
-                self.character(at, if c == 'n' { '\n' } else { ' ' });
+                self.out.push(at, if c == 'n' { b'\n' } else { b' ' });
                 slashes + 1
             }
             // A line folded in YAML: the break and the indent are not part of the text.
             '\n' => slashes + after.len() - after.trim_start_matches(['\n', ' ']).len(),
-            'u' | 'x' => {
-                let digits = if c == 'u' { 4 } else { 2 };
+            'u' | 'x' | 'U' => {
+                let (from, to) = match after.as_bytes().get(1) {
+                    Some(b'{') => (2, after.find('}').filter(|end| *end <= 9).unwrap_or(0)),
+                    _ => (
+                        1,
+                        match c {
+                            'u' => 5,
+                            'U' => 9,
+                            _ => 3,
+                        },
+                    ),
+                };
                 let decoded = after
-                    .get(1..=digits)
+                    .get(from..to)
                     .and_then(|digits| u32::from_str_radix(digits, 16).ok());
-                match decoded {
-                    Some(code) => {
-                        // Half of a surrogate pair is no character and holds no letter that a rule asks for.
-                        self.character(at, char::from_u32(code).unwrap_or(' '));
-                        slashes + 1 + digits
+                let Some(code) = decoded else { return slashes };
+                let read = slashes + to + usize::from(from == 2);
+                // Half of a surrogate pair: the other half follows.
+                if let (0xd800..0xdc00, Some(low)) =
+                    (code, low_surrogate(rest.get(read..).unwrap_or_default()))
+                {
+                    let full = 0x1_0000 + ((code - 0xd800) << 10) + (low.0 - 0xdc00);
+                    if let Some(c) = char::from_u32(full) {
+                        self.character(at, c);
                     }
-                    None => slashes,
+                    return read + low.1;
                 }
+                self.character(at, char::from_u32(code).unwrap_or(' '));
+                read
             }
             _ => {
                 self.character(at, c);
@@ -195,124 +318,277 @@ impl Builder {
             .split_once(';')
             .and_then(|(name, _)| Some((name.len() + 1, referred(name.strip_prefix('&')?)?)));
         let (length, c) = found.unwrap_or((1, '&'));
+        // `&amp;#105;` is read twice by whoever decodes twice.
+        let again = rest.get(length..).unwrap_or_default();
+        if c == '&' && length > 1 && again.starts_with('#') {
+            let again = again
+                .get(..again.floor_char_boundary(ENTITY))
+                .unwrap_or_default();
+            if let Some((name, _)) = again.split_once(';')
+                && let Some(c) = referred(name)
+            {
+                self.character(at, c);
+                return length + name.len() + 1;
+            }
+        }
         self.character(at, c);
         length
     }
 
+    /// One character as it is read.
     fn character(&mut self, at: usize, c: char) {
-        let c = tag(c).unwrap_or(c);
-        if is_ignorable(c) {
+        if c.is_ascii() {
+            if c >= ' ' || is_space(c as u8) {
+                self.out.push(at, c as u8);
+            } else if c == '\u{c}' || c == '\u{b}' {
+                self.out.push(at, b' ');
+            }
             return;
         }
-        self.mark(at);
-        let bytes = &mut self.view.bytes;
-        let mut buffer = [0; 4];
-        let mut push = |c: char| bytes.extend_from_slice(c.encode_utf8(&mut buffer).as_bytes());
-        match c {
-            '\u{2018}' | '\u{2019}' | '\u{201b}' | '\u{2032}' => push('\''),
-            '\u{201c}' | '\u{201d}' | '\u{201f}' | '\u{2033}' => push('"'),
-            '\u{2010}'..='\u{2015}' | '\u{2212}' => push('-'),
-            _ if c.is_ascii() => push(c.to_ascii_lowercase()),
-            _ if c.is_whitespace() => push(' '),
-            _ => decompose_compatible(c, |part| {
-                if !is_mark(part) {
-                    part.to_lowercase().for_each(&mut push);
-                }
-            }),
+        if let Some(ascii) = tag(c) {
+            self.out.push(at, ascii);
+            return;
         }
-    }
-}
-
-/// The ASCII character that an invisible tag character (U+E0020 to U+E007E) stands for.
-fn tag(c: char) -> Option<char> {
-    u32::from(c)
-        .checked_sub(0xe_0000)
-        .filter(|code| (0x20..0x7f).contains(code))
-        .and_then(char::from_u32)
-}
-
-/// Accents on Latin, Greek and Cyrillic letters, also stacked ones.
-fn is_mark(c: char) -> bool {
-    matches!(c, '\u{300}'..='\u{36f}' | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}' | '\u{20d0}'..='\u{20ff}')
-}
-
-/// Control, format and default-ignorable characters: zero width, bidirectional, variation selectors, fillers, tags.
-fn is_ignorable(c: char) -> bool {
-    (c.is_control() && !matches!(c, '\t' | '\n' | '\r'))
-        || is_mark(c)
-        || unicode::is_ignorable(c)
-        || unicode::is_annotation(c)
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn seen(text: &str) -> String {
-        String::from_utf8(View::new(text).bytes().to_vec()).unwrap()
-    }
-
-    #[test]
-    fn disguises_fall_off() {
-        for text in [
-            "Ignore This",
-            "\u{ff29}\u{ff47}nore\u{a0}this",
-            "ig\u{200b}no\u{ad}re th\u{2060}is",
-            "i\u{301}gno\u{308}re this",
-            "\u{ed}gn\u{f3}r\u{e9} this",
-            "ignore\u{e0020}this",
-            "\u{e0069}\u{e0067}\u{e006e}ore this",
-            "\u{1d456}gnore this",
-            "ig\\u006eore this",
-            "ignore\\nthis",
-            "ignore\\\\nthis",
-            "ignore\\\n    \\ this",
-            "ig\u{0}nore this",
-            "&#73;gn&#x6F;re&nbsp;this",
-            "ign&shy;ore&#32;th&#0000105;s",
-            "ignore\u{2028}this",
-        ] {
-            assert_eq!(seen(text).replace('\n', " "), "ignore this", "{text:?}");
+        if unicode::is_ignorable(c) || unicode::is_annotation(c) || is_mark(c) {
+            return;
         }
-        assert_eq!(seen("don\u{2019}t \u{201c}x\u{201d}"), "don't \"x\"");
-        assert_eq!(
-            seen("a & b &unknown; &# &#x110000; &"),
-            "a & b &unknown; &# &#x110000; &"
-        );
-        assert_eq!(seen("C:\\dir \\u12 \\"), "c:dir u12 ");
-        assert_eq!(seen("\u{4f60}\u{597d}"), "\u{4f60}\u{597d}");
+        if unicode::is_blank(c) {
+            self.out.push(at, b' ');
+            return;
+        }
+        if unicode::is_separator(c) {
+            self.out.push(at, b'\n');
+            return;
+        }
+        if c.is_control() {
+            return;
+        }
+        if is_alike_script(c)
+            && self.is_mixed(at, c)
+            && let Some(letter) = alike(c)
+        {
+            self.out.push(at, letter);
+            return;
+        }
+        let out = &mut self.out;
+        fold(c, &mut |folded| out.push_char(at, folded));
     }
 
-    #[test]
-    fn a_match_leads_back_to_the_original_bytes() {
-        let text = "a\u{200b}b \u{fb03} \u{1f600} IG\u{200b}NORE\\nx end";
-        let view = View::new(text);
-        let seen = String::from_utf8(view.bytes().to_vec()).unwrap();
-        let at = seen.find("ignore").unwrap();
-        let range = view.original(&(at..at + 6));
-        assert_eq!(text.get(range), Some("IG\u{200b}NORE"));
-        let at = seen.find("end").unwrap();
-        assert_eq!(text.get(view.original(&(at..at + 3))), Some("end"));
-        let at = seen.find("ffi").unwrap();
-        let range = view.original(&(at + 1..at + 2));
-        assert!(
-            text.find('\u{fb03}').unwrap() <= range.start
-                && range.end <= text.find(" \u{1f600}").unwrap()
-        );
-    }
-
-    proptest! {
-        #[test]
-        fn offsets_stay_inside_and_in_order(text in "(\\PC|\\\\|&#1?05;|&amp;|\n|\u{200b}|\u{e0041}|\u{fb03}|\u{301}){0,40}") {
-            let view = View::new(&text);
-            let mut last = 0;
-            for at in 0..=view.bytes().len() {
-                let there = view.original(&(at..at)).start;
-                prop_assert!(there >= last && there <= text.len());
-                last = there;
+    /// Whether the word around `at` mixes these letters with Latin ones, or consists of look-alikes in a text of Latin letters.
+    fn is_mixed(&mut self, at: usize, c: char) -> bool {
+        if at < self.word.0 {
+            return self.word.1;
+        }
+        if !self.is_latin_text() && !near_latin(self.text.as_bytes(), at) {
+            self.word = (at + c.len_utf8(), false);
+            return false;
+        }
+        let from = self.text.floor_char_boundary(at.saturating_sub(WORD));
+        let to = self
+            .text
+            .floor_char_boundary((at + WORD).min(self.text.len()));
+        let before = self.text.get(from..at).unwrap_or_default().chars().rev();
+        let in_word = |c: &char| {
+            c.is_alphabetic() || c.is_ascii_digit() || is_mark(*c) || unicode::is_ignorable(*c)
+        };
+        let after = self.text.get(at..to).unwrap_or_default();
+        let length = after
+            .char_indices()
+            .find(|(_, c)| !in_word(c))
+            .map_or(after.len(), |(end, _)| end);
+        let word = before
+            .take_while(in_word)
+            .chain(after.get(..length).unwrap_or_default().chars());
+        let (mut latin, mut alikes, mut others) = (0, 0, 0);
+        for c in word {
+            if is_latin(c) {
+                latin += 1;
+            } else if alike(c).is_some() {
+                alikes += 1;
+            } else if c.is_alphabetic() {
+                others += 1;
             }
         }
+        let mixed = latin > 0 && alikes + others > 0
+            || latin == 0 && alikes > 0 && others == 0 && self.is_latin_text();
+        self.word = (at + length.max(c.len_utf8()), mixed);
+        mixed
     }
+
+    fn is_latin_text(&mut self) -> bool {
+        let text = self.text;
+        *self.latin.get_or_insert_with(|| {
+            let ascii = text.bytes().filter(u8::is_ascii_alphabetic).count();
+            let others = text
+                .chars()
+                .filter(|c| !c.is_ascii() && c.is_alphabetic())
+                .count();
+            ascii > 2 * others
+        })
+    }
+}
+
+/// Whether a letter of ASCII, or one of Latin with an accent, stands in the word around `at`.
+fn near_latin(bytes: &[u8], at: usize) -> bool {
+    let latin = |byte: &u8| byte.is_ascii_alphabetic() || matches!(byte, 0xc3..=0xc9);
+    let word = |byte: &&u8| byte.is_ascii_alphanumeric() || !byte.is_ascii();
+    let before = bytes
+        .get(at.saturating_sub(WORD)..at)
+        .unwrap_or_default()
+        .iter()
+        .rev()
+        .take_while(word);
+    let after = bytes
+        .get(at..(at + WORD).min(bytes.len()))
+        .unwrap_or_default()
+        .iter()
+        .take_while(word);
+    before.chain(after).any(latin)
+}
+
+fn low_surrogate(rest: &str) -> Option<(u32, usize)> {
+    let after = rest.trim_start_matches('\\');
+    let slashes = rest.len() - after.len();
+    let digits = after.strip_prefix('u').filter(|_| slashes > 0)?.get(..4)?;
+    let code = u32::from_str_radix(digits, 16).ok()?;
+    (0xdc00..0xe000)
+        .contains(&code)
+        .then_some((code, slashes + 5))
+}
+
+/// The ASCII character of a tag character.
+pub(super) fn tag(c: char) -> Option<u8> {
+    let code = u32::from(c);
+    (0xe0020..=0xe007e)
+        .contains(&code)
+        .then(|| u8::try_from(code - 0xe0000).unwrap_or(b' '))
+}
+
+fn is_mark(c: char) -> bool {
+    matches!(c, '\u{300}'..='\u{36f}' | '\u{483}'..='\u{489}' | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}'
+        | '\u{20d0}'..='\u{20ff}' | '\u{fe20}'..='\u{fe2f}')
+}
+
+fn is_latin(c: char) -> bool {
+    c.is_ascii_alphabetic() || matches!(c, '\u{c0}'..='\u{24f}' | '\u{1e00}'..='\u{1eff}')
+}
+
+/// Scripts that have letters which look like Latin ones: IPA, Greek, Cyrillic, Armenian, Cherokee, Coptic, Lisu, letter-like signs.
+fn is_alike_script(c: char) -> bool {
+    matches!(c, '\u{250}'..='\u{2af}' | '\u{370}'..='\u{58f}' | '\u{13a0}'..='\u{13ff}' | '\u{1c80}'..='\u{1c8f}' | '\u{1d00}'..='\u{1d7f}' | '\u{1f00}'..='\u{1fff}'
+        | '\u{2c80}'..='\u{2cff}' | '\u{a640}'..='\u{a69f}' | '\u{a4d0}'..='\u{a4ff}' | '\u{ab70}'..='\u{abbf}')
+}
+
+/// The Latin letter that a letter of another script looks like.
+fn alike(c: char) -> Option<u8> {
+    let own = match c {
+        'т' | 'Т' | 'τ' | 'Τ' | 'ᴛ' => b't',
+        'м' | 'М' | 'Μ' | 'ᴍ' => b'm',
+        'н' | 'Н' | 'Η' | 'ʜ' => b'h',
+        'к' | 'К' | 'κ' | 'Κ' | 'ᴋ' => b'k',
+        'п' | 'η' | 'ո' | 'ռ' | 'ɴ' => b'n',
+        'г' | 'ᴦ' | 'ʀ' => b'r',
+        'и' | 'υ' | 'μ' | 'ս' => b'u',
+        'в' | 'В' | 'ь' | 'β' | 'Β' | 'ʙ' => b'b',
+        'α' | 'Α' | 'а' | 'А' | 'ᴀ' | 'ɑ' => b'a',
+        'ε' | 'Ε' | 'е' | 'Е' | 'є' | 'э' | 'ё' | 'ᴇ' | 'ɛ' | 'з' => b'e',
+        'ι' | 'Ι' | 'і' | 'І' | 'ї' | 'ɪ' | 'ı' => b'i',
+        'ν' => b'v',
+        'ω' | 'ш' | 'ԝ' => b'w',
+        'γ' | 'у' | 'У' | 'ү' | 'Υ' | 'ʏ' => b'y',
+        'σ' | 'ο' | 'Ο' | 'о' | 'О' | 'օ' => b'o',
+        'д' => b'd',
+        'ѕ' | 'Ѕ' => b's',
+        'ɡ' | 'ց' | 'ɢ' => b'g',
+        'ʟ' => b'l',
+        'ꜰ' => b'f',
+        _ => 0,
+    };
+    if own != 0 {
+        return Some(own);
+    }
+    let mut buffer = [0; 4];
+    let mut letters = skeleton(c.encode_utf8(&mut buffer));
+    let (first, second) = (letters.next()?, letters.next());
+    let lower = first.to_ascii_lowercase();
+    (second.is_none() && lower.is_ascii_alphabetic()).then(|| u8::try_from(lower).unwrap_or(b'?'))
+}
+
+/// A character without its accents, in lower case, and in the form that it is compatible with.
+fn fold(c: char, emit: &mut impl FnMut(char)) {
+    match c {
+        // Kana, Han, Hangul: composed forms are the words' own.
+        // And Cyrillic without accents: most of it.
+        '\u{3040}'..='\u{30ff}'
+        | '\u{3400}'..='\u{9fff}'
+        | '\u{ac00}'..='\u{d7a3}'
+        | 'а'..='и'
+        | 'к'..='я' => emit(c),
+        'А'..='И' | 'К'..='Я' => emit(char::from_u32(u32::from(c) + 0x20).unwrap_or(c)),
+        'ß' => {
+            emit('s');
+            emit('s');
+        }
+        'ø' | 'Ø' => emit('o'),
+        'ł' | 'Ł' => emit('l'),
+        'đ' | 'Đ' | 'ð' | 'Ð' => emit('d'),
+        'ı' | 'İ' => emit('i'),
+        'ħ' | 'Ħ' => emit('h'),
+        'æ' | 'Æ' => {
+            emit('a');
+            emit('e');
+        }
+        'œ' | 'Œ' => {
+            emit('o');
+            emit('e');
+        }
+        '\u{2018}' | '\u{2019}' | '\u{201b}' | '\u{2bc}' | '\u{b4}' => emit('\''),
+        '\u{201c}'..='\u{201f}' | '\u{ab}' | '\u{bb}' => emit('"'),
+        '\u{2010}'..='\u{2015}' | '\u{2212}' => emit('-'),
+        // Letters in squares and circles without a compatible form, and the halves of flags.
+        '\u{1f1e6}'..='\u{1f1ff}' => emit_letter(c, 0x1_f1e6, emit),
+        '\u{1f150}'..='\u{1f169}' => emit_letter(c, 0x1_f150, emit),
+        '\u{1f170}'..='\u{1f189}' => emit_letter(c, 0x1_f170, emit),
+        '\u{c0}'..='\u{24f}' | '\u{370}'..='\u{52f}' | '\u{1e00}'..='\u{1fff}' => {
+            decompose_canonical(c, |part| {
+                if canonical_combining_class(part) == 0 && !is_mark(part) {
+                    lower(part, emit);
+                }
+            });
+        }
+        '\u{1d00}'..='\u{1d7f}' | '\u{250}'..='\u{2af}' => lower(c, emit),
+        _ => decompose_compatible(c, |part| {
+            if !is_mark(part) {
+                lower(part, emit);
+            }
+        }),
+    }
+}
+
+fn emit_letter(c: char, first: u32, emit: &mut impl FnMut(char)) {
+    let letter = u32::from(b'a') + (u32::from(c) - first);
+    emit(char::from_u32(letter).unwrap_or(c));
+}
+
+fn lower(c: char, emit: &mut impl FnMut(char)) {
+    if c.is_ascii() {
+        emit(c.to_ascii_lowercase());
+    } else {
+        c.to_lowercase().filter(|c| !is_mark(*c)).for_each(emit);
+    }
+}
+
+/// A word of the rules as it stands in a view, in lower case and without apostrophes.
+pub(super) fn folded(word: &str) -> String {
+    let mut out = String::with_capacity(word.len());
+    for c in word.chars() {
+        if c.is_ascii() {
+            if c != '\'' {
+                out.push(c.to_ascii_lowercase());
+            }
+        } else if !is_mark(c) {
+            fold(c, &mut |folded| out.push(folded));
+        }
+    }
+    out
 }

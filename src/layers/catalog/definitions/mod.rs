@@ -71,7 +71,7 @@ impl Definitions {
             }
         }
         COMPILED.as_ref().map_err(Problem::new)?;
-        injection::scanner()?;
+        injection::scanner().map_err(Problem::new)?;
         Ok(Self { policy })
     }
 

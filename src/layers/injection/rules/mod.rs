@@ -1,12 +1,17 @@
 //! What an instruction to the model looks like in a text that should be data.
 //!
-//! A rule is a phrase pattern with a weight: how sure one is of an injection if nothing else is lit. Phrases of several
-//! families close together make it surer. Weights are by judgement and held by measurements on benign texts, since an alarm
-//! on an ordinary mail costs more than a miss.
+//! A rule is a set of patterns over classes of words with a weight: how sure one is of an injection if nothing else is lit.
+//! Rules of several families close together make it surer. Weights are by judgement and held by measurements on benign texts,
+//! since an alarm on an ordinary mail costs more than a miss.
 
 mod actions;
+mod address;
+mod reference;
 mod structure;
 mod takeover;
+pub(super) mod words;
+
+pub use reference::reference;
 
 /// Kinds of phrases that count once each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -31,6 +36,12 @@ pub enum Family {
     Completion,
     /// Asks to send secrets or to smuggle data out.
     Exfiltration,
+    /// Text in characters that nobody sees.
+    Invisible,
+    /// An instruction found behind an encoding.
+    Encoded,
+    /// Asks to keep something in memory, or claims rights for later.
+    Memory,
     /// Dictates the wording of the answer.
     Force,
     /// Sends something to an address.
@@ -39,27 +50,73 @@ pub enum Family {
     Tool,
     /// Claims authority or urgency.
     Authority,
-    /// An instruction found behind an encoding.
-    Encoded,
+    /// What the linear model says of the place.
+    Model,
 }
 
 impl Family {
+    /// Every family.
+    pub const ALL: [Self; 18] = [
+        Self::Override,
+        Self::Hijack,
+        Self::Address,
+        Self::Structure,
+        Self::Secrecy,
+        Self::Leak,
+        Self::Persona,
+        Self::Header,
+        Self::Completion,
+        Self::Exfiltration,
+        Self::Invisible,
+        Self::Encoded,
+        Self::Memory,
+        Self::Force,
+        Self::Sink,
+        Self::Tool,
+        Self::Authority,
+        Self::Model,
+    ];
+
     /// How many there are.
-    pub const COUNT: usize = 15;
+    pub const COUNT: usize = Self::ALL.len();
 
     /// Ordinary mail and documents are full of these: they only add to others, and together at most [`WEAK_CAP`].
     pub const fn is_weak(self) -> bool {
         matches!(
             self,
-            Self::Force | Self::Sink | Self::Tool | Self::Authority
+            Self::Force | Self::Sink | Self::Tool | Self::Authority | Self::Model
         )
+    }
+
+    /// The name in findings and in the reference.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Override => "override",
+            Self::Hijack => "hijack",
+            Self::Address => "address",
+            Self::Structure => "structure",
+            Self::Secrecy => "secrecy",
+            Self::Leak => "leak",
+            Self::Persona => "persona",
+            Self::Header => "header",
+            Self::Completion => "completion",
+            Self::Exfiltration => "exfiltration",
+            Self::Invisible => "invisible",
+            Self::Encoded => "encoded",
+            Self::Memory => "memory",
+            Self::Force => "force",
+            Self::Sink => "sink",
+            Self::Tool => "tool",
+            Self::Authority => "authority",
+            Self::Model => "model",
+        }
     }
 }
 
 /// The most that weak families add up to.
 pub const WEAK_CAP: f64 = 0.42;
 
-/// One phrase pattern.
+/// One rule.
 #[derive(Debug)]
 pub struct Rule {
     /// `family.name`, stable: it stands in findings.
@@ -68,15 +125,16 @@ pub struct Rule {
     pub family: Family,
     /// Score of the phrase alone, in 0..1.
     pub weight: f64,
-    /// Substrings, lower case, one of which is in every match; none for a weak rule, which is only looked for near others.
-    pub anchors: &'static [&'static str],
-    /// An ASCII regular expression over lower-case text. A space stands for anything between two words, `~`
-    /// for that or nothing, `@3` for up to three words of the same sentence in between.
-    pub pattern: &'static str,
-    /// What it finds.
+    /// Patterns over classes of words, any of which is a match; none where the scanner itself sees it.
+    pub patterns: &'static [&'static str],
+    /// What it catches, and why.
     pub doc: &'static str,
     /// A text it finds.
     pub example: &'static str,
+    /// A text close to it that it leaves alone.
+    pub near_miss: &'static str,
+    /// What it is known to take for an instruction.
+    pub false_alarm: &'static str,
 }
 
 /// Every rule.
@@ -84,43 +142,13 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
     [
         takeover::OVERRIDE,
         takeover::HIJACK,
-        takeover::ADDRESS,
         takeover::PERSONA,
-        structure::RULES,
+        address::ADDRESS,
+        structure::STRUCTURE,
+        structure::SEEN,
         actions::STRONG,
         actions::WEAK,
     ]
     .into_iter()
     .flatten()
-}
-
-/// The pattern with its shorthands written out, for `regex::bytes` without Unicode. A phrase begins at a word.
-pub fn expand(pattern: &str) -> String {
-    let mut full = String::with_capacity(pattern.len() * 4);
-    let first = pattern.trim_start_matches("(?:").chars().next();
-    if first.is_some_and(|c| c.is_ascii_alphabetic()) {
-        full.push_str("\\b");
-    }
-    let mut rest = pattern.chars().peekable();
-    while let Some(c) = rest.next() {
-        match c {
-            ' ' => full.push_str("[^a-z0-9]+"),
-            '~' => full.push_str("[^a-z0-9]*"),
-            '@' => match rest.next_if(char::is_ascii_digit) {
-                Some(count) => {
-                    full.push_str("(?:[a-z0-9']+(?:[^a-z0-9.!?]+|[.!?])){0,");
-                    full.push(count);
-                    // As few as possible: the phrase ends where its last word is.
-                    full.push_str("}?");
-                }
-                None => full.push('@'),
-            },
-            '\\' => {
-                full.push(c);
-                full.extend(rest.next());
-            }
-            _ => full.push(c),
-        }
-    }
-    full
 }
