@@ -77,7 +77,7 @@ fn requests() -> Vec<Vec<u8>> {
         "POST",
         "/shop/send",
         &[("content-type", "application/json")],
-        &json!({"url": "https://shop.example/x", "text": key()}).to_string(),
+        &json!({"url": "https://shop.example/x", "text": "hello"}).to_string(),
     );
     vec![chat(json!({})), chat(json!({"stream": true})), tool]
 }
@@ -287,12 +287,13 @@ async fn what_was_recorded_is_replayed_against_another_policy() {
         assert!(output.status.success(), "{error}");
         serde_json::from_slice::<Value>(&output.stdout).unwrap()
     };
-    // Two calls of the first answer, one of the stream, one on the tool's own route.
+    // Two calls of the first answer and one on the tool's own route; that of the stream was refused for a secret, which the
+    // recording does not have.
     let same = diff(EGRESS);
     assert_eq!(same["changes"], json!([]), "{same:#}");
     assert_eq!(
         (&same["exchanges"], &same["calls"]),
-        (&json!(3), &json!(4)),
+        (&json!(3), &json!(3)),
         "{same:#}"
     );
     let strict = EGRESS
@@ -304,6 +305,6 @@ async fn what_was_recorded_is_replayed_against_another_policy() {
         .replace("egress: enforce", "egress: off")
         .replace("lists: {ours: {hosts: [shop.example]}}\n", "");
     let report = diff(&strict);
-    assert_eq!(report["counts"]["newly_blocked"], 3, "{report:#}");
+    assert_eq!(report["counts"]["newly_blocked"], 2, "{report:#}");
     assert_eq!(report["counts"]["other_reason"], 1, "{report:#}");
 }

@@ -1,6 +1,6 @@
 //! Messages of `OpenAI` Chat Completions and items of Responses as one conversation.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
@@ -31,7 +31,8 @@ pub fn with_answer(list: &Value, answer: &Value, at: (&str, &str)) -> Result<Vec
         ..Reading::default()
     };
     for (id, tool) in calls(&read.messages) {
-        read.tools.insert(id, tool);
+        read.taken.insert(id.clone());
+        read.tools.insert(id.clone(), (id, tool));
     }
     read.message(answer, at.1)?;
     Ok(read.messages)
@@ -70,7 +71,8 @@ pub fn with_output(
         ..Reading::default()
     };
     for (id, tool) in calls(&read.messages) {
-        read.tools.insert(id, tool);
+        read.taken.insert(id.clone());
+        read.tools.insert(id.clone(), (id, tool));
     }
     // The answer is one turn, whatever came before it.
     read.messages.push(Message::Assistant {
@@ -99,8 +101,10 @@ fn calls(messages: &[Message]) -> Vec<(String, String)> {
 #[derive(Default)]
 struct Reading {
     messages: Vec<Message>,
-    /// Tool by id of its call.
-    tools: HashMap<String, String>,
+    /// Of each call by its recorded id, the latest: its own id and its tool.
+    tools: HashMap<String, (String, String)>,
+    /// Ids that calls have.
+    taken: HashSet<String>,
 }
 
 impl Reading {
@@ -162,18 +166,22 @@ impl Reading {
         args: Option<&Value>,
         at: &str,
     ) -> Result<Call, String> {
-        if self.tools.insert(id.to_owned(), tool.to_owned()).is_some() {
-            return Err(format!("`{at}`: the id of this call was used before"));
+        // Some providers give an id twice: each call has one of its own here.
+        let mut own = id.to_owned();
+        while !self.taken.insert(own.clone()) {
+            own.push_str("_again");
         }
+        self.tools
+            .insert(id.to_owned(), (own.clone(), tool.to_owned()));
         Ok(Call {
-            id: id.to_owned(),
+            id: own,
             tool: tool.to_owned(),
             args: arguments(args, &format!("{at}.arguments"))?,
         })
     }
 
     fn output(&mut self, call: String, text: String, at: &str) -> Result<(), String> {
-        let tool = self
+        let (call, tool) = self
             .tools
             .get(&call)
             .cloned()

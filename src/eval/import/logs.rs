@@ -77,6 +77,8 @@ pub fn runs(files: &[PathBuf], api: Api) -> Result<Vec<Run>, RecordError> {
 #[derive(Default)]
 pub struct Conversations {
     runs: Vec<Run>,
+    /// Which of them another exchange may continue.
+    open: Vec<bool>,
 }
 
 impl std::fmt::Debug for Conversations {
@@ -95,22 +97,19 @@ impl Conversations {
     pub fn add(&mut self, line: &Line, api: Api, file: &Path) -> Result<(), RecordError> {
         let messages = api.messages(line)?;
         let answered = body(&line.value, "response").is_some();
-        let longest = self.runs.iter().rev().take(OPEN);
-        let before = longest
-            .map(|run| run.trajectory.messages.len())
-            .zip(0..)
-            .find(|(length, back)| {
-                let run = self.runs.iter().rev().nth(*back);
-                run.is_some_and(|run| {
-                    messages.get(..*length) == Some(run.trajectory.messages.as_slice())
-                })
+        let continued = self.runs.iter_mut().zip(&self.open).rev().take(OPEN);
+        let continued = continued
+            .filter(|(_, open)| answered && **open)
+            .map(|(run, _)| run)
+            .find(|run| {
+                let before = &run.trajectory.messages;
+                messages.len() > before.len() && messages.starts_with(before)
             });
-        if let Some((_, back)) = before
-            && let Some(run) = self.runs.iter_mut().rev().nth(back)
-        {
+        if let Some(run) = continued {
             run.trajectory.messages = messages;
             return Ok(());
         }
+        self.open.push(answered);
         // What came before the first answer that the log has was judged by nobody here.
         let judged_from = if answered {
             messages.len().saturating_sub(1)

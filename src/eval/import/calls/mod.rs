@@ -106,7 +106,14 @@ impl Suite<'_> {
             self.tool(&mut yaml, tool);
         }
         yaml.push_str("\nassertions:\n");
-        for (name, sql) in self.assertions {
+        let named = |name: &str| {
+            self.cases.iter().any(|case| {
+                let expect = &case.expect;
+                expect.goal.as_deref() == Some(name) || expect.must.iter().any(|must| must == name)
+            })
+        };
+        // A parameter that no case has is none.
+        for (name, sql) in self.assertions.iter().filter(|(name, _)| named(name)) {
             let _ = writeln!(yaml, "  {name}: {}", quoted(sql));
         }
         yaml.push_str("\nchanges:\n");

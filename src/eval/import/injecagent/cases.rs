@@ -104,7 +104,7 @@ impl TestCase {
             } else {
                 Aim::Steal
             },
-            enhanced: response != template.replace(SLOT, &instruction),
+            enhanced: letters(&response) != letters(&template.replace(SLOT, &instruction)),
             index: index.ok_or_else(|| line.bad("`case_index` is not a whole number"))?,
             user_instruction: text("User Instruction")?,
             user_tool: text("User Tool")?,
@@ -228,6 +228,11 @@ fn outcome(eval: &str, why: Option<&str>) -> Result<Outcome, String> {
             "an outcome is `{other}`, and not one of succ, unsucc, invalid"
         )),
     }
+}
+
+/// A text without marks: quotes are escaped in one way here and in another there.
+fn letters(text: &str) -> String {
+    text.chars().filter(|c| c.is_alphanumeric()).collect()
 }
 
 /// Outputs come between quotes.

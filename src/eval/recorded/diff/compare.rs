@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::exchange::Told;
 use super::replay::Heard;
 use crate::record::{ItemKind, Judged, Said, Way};
+use crate::verdict::Reason;
 
 /// Examples of one group.
 const EXAMPLES: usize = 3;
@@ -185,12 +186,18 @@ fn keyed(heard: &[Heard]) -> HashMap<Same<'_>, &Heard> {
     let mut keyed = HashMap::new();
     for one in heard {
         let said = &one.judged;
+        // A call with an id is the same wherever it stood.
+        let at = if said.call.is_some() {
+            ""
+        } else {
+            said.at.as_str()
+        };
         let bare = (
             said.leg,
             said.kind,
             said.tool.as_deref(),
             said.call.as_deref(),
-            said.at.as_str(),
+            at,
             0,
         );
         let number = seen.entry(bare).or_default();
@@ -218,6 +225,10 @@ pub(super) fn compare(exchanges: &[Told], old: &[Vec<Heard>], new: &[Vec<Heard>]
                 continue;
             };
             let judged = &now.judged;
+            // A secret that was refused is not in the recording.
+            if told.incomplete() && (about_secrets(&before.judged) || about_secrets(judged)) {
+                continue;
+            }
             let session = told.exchange.session.as_deref().unwrap_or(&told.name);
             let tool = judged.tool.as_deref().unwrap_or_default();
             let which = judged.call.as_deref().unwrap_or(&judged.at);
@@ -257,6 +268,11 @@ pub(super) fn compare(exchanges: &[Told], old: &[Vec<Heard>], new: &[Vec<Heard>]
         .groups
         .sort_by_key(|group| (group.key.change, std::cmp::Reverse(group.count)));
     compared
+}
+
+fn about_secrets(judged: &Judged) -> bool {
+    let reason = judged.why.as_ref().map(|why| why.reason);
+    matches!(reason, Some(Reason::SecretDetected | Reason::PrivateValue))
 }
 
 fn in_order(heard: &[Heard]) -> Vec<(Same<'_>, &Heard)> {
