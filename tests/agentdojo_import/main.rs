@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod agentdyn;
 mod data;
 mod fixtures;
 mod odd;

@@ -9,7 +9,7 @@ use flate2::bufread::MultiGzDecoder;
 use serde::Deserialize;
 
 use crate::eval::import::ImportError;
-use crate::eval::import::agentdojo::record::{self, Kind, Message, RecordError, Trajectory};
+use crate::eval::import::agentdojo::record::{self, Kind, RecordError, Trajectory};
 
 /// One recorded run.
 #[derive(Clone, Debug, PartialEq)]

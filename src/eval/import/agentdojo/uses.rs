@@ -34,8 +34,15 @@ pub fn uses(
     attribution: &Attribution,
     yardstick: &Yardstick<'_>,
 ) -> Vec<OutputPart> {
-    let said: HashSet<String> = run.said_by_people().flat_map(keys).collect();
     let attack = run.kind == Kind::Attack;
+    // What an injection says, too, is not lost to the task when the injection is taken out.
+    let injections = run.injections.values().map(String::as_str);
+    let injections = injections.filter(|_| attack);
+    let said: HashSet<String> = run
+        .said_by_people()
+        .chain(injections)
+        .flat_map(keys)
+        .collect();
     let injected: HashSet<&str> = run
         .calls()
         .filter(|(at, index, _)| attribution.of(*at, *index) == Cause::Injection)
