@@ -209,6 +209,10 @@ mod support {
         .map(|name| (name.to_owned(), format!("an example value of {name}")))
         .into();
         for (name, url) in [
+            (
+                "HOLDPOINT_SPOTLIGHT_KEY",
+                "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
+            ),
             ("ANN_PASSWORD_HASH", PASSWORD_HASH),
             ("BOB_PASSWORD_HASH", PASSWORD_HASH),
             (

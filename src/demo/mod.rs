@@ -326,6 +326,7 @@ fn settings(
         secrets: Vec::new(),
         registered: Vec::new(),
         session: SessionSource::Fixed(SessionKey::from("demo")),
+        spotlight_key: None,
         limits: Limits::default(),
         timeouts: Timeouts {
             drain: Duration::from_secs(2),

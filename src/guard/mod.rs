@@ -5,6 +5,7 @@ mod charge;
 mod combine;
 mod reached;
 mod settle;
+mod taint;
 mod together;
 mod wait;
 
@@ -18,12 +19,14 @@ use std::time::{Duration, Instant};
 pub use charge::Charges;
 use futures_util::future::BoxFuture;
 pub use settle::{Claim, Outcome, Receipt, Settlement, Settler};
+pub use taint::Taint;
 use together::Unsent;
 pub use together::refuse_together;
 
 use crate::acquainted::Acquainted;
 use crate::clock::Clock;
 use crate::item::{Exchange, Item, Located, RouteKind, ToolCall, UnreadableCall};
+use crate::layers::injection::{MarkerKey, Recalls};
 use crate::layers::{Context, Layer, Memo, Reached};
 use crate::ledger::{Ledger, MemoryLedger};
 use crate::names::{RouteName, RuleId, ToolName};
@@ -69,6 +72,8 @@ pub struct Decision {
     pub told: Vec<(usize, Hold)>,
     /// What the calls that now pass were charged with.
     pub charges: Charges,
+    /// What a model is told in its system prompt of the texts that are marked as data.
+    pub preface: Option<String>,
 }
 
 impl Decision {
@@ -81,6 +86,7 @@ impl Decision {
             receipts: Vec::new(),
             told: Vec::new(),
             charges: Charges::default(),
+            preface: None,
         }
     }
 
@@ -112,6 +118,7 @@ impl fmt::Debug for Decision {
             .field("receipts", &self.receipts)
             .field("told", &self.told)
             .field("charges", &self.charges)
+            .field("preface", &self.preface.is_some())
             .finish()
     }
 }
@@ -148,6 +155,10 @@ pub struct Guard {
     clock: Arc<dyn Clock>,
     venues: Venues,
     observers: Vec<Arc<dyn Observer>>,
+    marker_key: MarkerKey,
+    recalls: Arc<Recalls>,
+    /// Whether a condition asks what has come into the session.
+    asks_taint: bool,
     track_reached: bool,
     traces: bool,
     /// `None`: nothing asks what users have reached before.
@@ -201,6 +212,7 @@ impl Guard {
             .then(|| crate::layers::tickets::settler(&policy, &parts.stores))
             .transpose()?;
         let reached = policy.remembers();
+        let asks_taint = policy.asks_taint();
         let looks = parts.track_reached || modes.of(LayerId::Egress) != Mode::Off;
         Ok(Self {
             reached: reached.then(|| Reached::new(&policy, &parts.stores)),
@@ -210,6 +222,9 @@ impl Guard {
             policy,
             layers,
             settler,
+            marker_key: parts.stores.marker_key,
+            recalls: parts.stores.recalls,
+            asks_taint,
             ledger: parts.stores.ledger,
             shadow,
             clock: parts.stores.clock,
@@ -257,18 +272,38 @@ impl Guard {
         exchange: &Exchange,
         groups: &[Range<usize>],
     ) -> Result<Decision, Undecided> {
+        self.decide_in(exchange, groups, &Taint::default()).await
+    }
+
+    /// As [`Guard::decide_together`], for one leg of a request of which `taint` knows what the legs before brought in.
+    ///
+    /// # Errors
+    /// As [`Guard::decide`]; a ledger that cannot tell or keep what came into the session.
+    pub async fn decide_in(
+        &self,
+        exchange: &Exchange,
+        groups: &[Range<usize>],
+        taint: &Taint,
+    ) -> Result<Decision, Undecided> {
         let rulings = Vec::with_capacity(exchange.items.len());
         let mut decision = Decision::new(self.policy.hash.clone(), rulings);
         let mut claims = Unsent::default();
         let mut charges = Charges::pending();
-        let memo = Memo::default();
+        let before = self.tainted_before(exchange, taint).await?;
+        let memo = self.memo(exchange);
+        let mut came = false;
         for (index, located) in exchange.items.iter().enumerate() {
             if index % SLICE == SLICE - 1 {
                 // Many small items are as long as a large one.
                 tokio::task::yield_now().await;
             }
-            let context = self.context(exchange, located, &memo);
+            let tainted = before.map(|before| before || taint.is_set());
+            let context = self.context(exchange, located, &memo, tainted);
             let mut ruling = self.judge(located, &context).await;
+            if self.taints(located, &ruling) {
+                taint.set();
+                came = true;
+            }
             if let (Item::Definition(definition), Some(settler)) = (&located.item, &self.settler)
                 && !matches!(ruling.verdict, Verdict::Deny(_))
             {
@@ -316,6 +351,8 @@ impl Guard {
             }
             decision.rulings.push(ruling);
         }
+        self.remember(exchange, memo, came).await?;
+        decision.preface = self.preface(exchange);
         if !groups.is_empty() {
             let receipts: Vec<_> = decision.receipts.iter().map(|(index, _)| *index).collect();
             for group in groups {
@@ -380,12 +417,14 @@ impl Guard {
         exchange: &'a Exchange,
         located: &'a Located,
         memo: &'a Memo,
+        tainted: Option<bool>,
     ) -> Context<'a> {
         let Item::ToolCall(call) = &located.item else {
             return Context {
                 exchange,
                 rule: None,
                 executes_here: false,
+                tainted,
                 memo,
             };
         };
@@ -401,6 +440,7 @@ impl Guard {
             exchange,
             rule,
             executes_here,
+            tainted,
             memo,
         }
     }

@@ -20,7 +20,7 @@ impl Guard {
             let Item::ToolCall(call) = &located.item else {
                 continue;
             };
-            let context = self.context(exchange, located, &memo);
+            let context = self.context(exchange, located, &memo, Some(false));
             let passes = ruling.verdict == Verdict::Allow && context.executes_here;
             if passes && !replayed(index) {
                 digests.extend(reached.digests(call, &context));

@@ -78,6 +78,7 @@ impl Told {
             receipts: std::mem::take(&mut decision.receipts),
             told: std::mem::take(&mut decision.told),
             charges: std::mem::take(&mut decision.charges),
+            preface: decision.preface.take(),
         }
     }
 }

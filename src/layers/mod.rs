@@ -37,7 +37,9 @@ pub struct Context<'a> {
     pub rule: Option<&'a ToolRule>,
     /// The call takes effect when this message is released; elsewhere it is a proposal.
     pub executes_here: bool,
-    /// Answers of look-ups to other items of the message.
+    /// Whether a text that looks like an instruction has come into the conversation or session; `None`: nobody can know.
+    pub tainted: Option<bool>,
+    /// What other items of the message came to.
     pub memo: &'a Memo,
 }
 

@@ -1,5 +1,7 @@
 //! A request of a model API after the rulings, and what such an API's refusals have in common.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderName, HeaderValue};
@@ -30,7 +32,7 @@ pub fn write(
     edit: impl FnOnce(&Document) -> Result<Edited, Malformed>,
 ) -> Result<Written, Malformed> {
     let allowed = |ruling: &Ruling| matches!(ruling.verdict, Verdict::Allow);
-    if decision.rulings.iter().all(allowed) {
+    if decision.preface.is_none() && decision.rulings.iter().all(allowed) {
         return Ok(Written::Forward(request));
     }
     let document = request.json.take().ok_or_else(unwritable)?;
@@ -43,6 +45,27 @@ pub fn write(
     Ok(Written::Forward(request))
 }
 
+/// The rulings without those that would only clean or mark what `is_stuck`: it stays as it came.
+pub fn settled<'r>(
+    found: &[Found<'_>],
+    rulings: &'r [Ruling],
+    is_stuck: impl Fn(&Found<'_>) -> bool,
+) -> Cow<'r, [Ruling]> {
+    let is_light = |(found, ruling): (&Found<'_>, &Ruling)| match &ruling.verdict {
+        Verdict::Rewrite(rewrite) => rewrite.says_all() && is_stuck(found),
+        _ => false,
+    };
+    let light: Vec<bool> = found.iter().zip(rulings).map(is_light).collect();
+    if !light.contains(&true) {
+        return Cow::Borrowed(rulings);
+    }
+    let mut settled = rulings.to_vec();
+    for (ruling, _) in settled.iter_mut().zip(light).filter(|(_, light)| *light) {
+        ruling.verdict = Verdict::Allow;
+    }
+    Cow::Owned(settled)
+}
+
 /// The refusal of a request that cannot be sent without what was ruled against: a tool that the provider would run, or
 /// something else that `is_stuck`.
 pub fn refused(
@@ -51,7 +74,10 @@ pub fn refused(
     is_stuck: impl Fn(&Found<'_>) -> bool,
 ) -> Option<Refusal> {
     found.iter().zip(rulings).find_map(|(found, ruling)| {
-        let finding = ruling.verdict.finding()?;
+        let finding = ruling
+            .verdict
+            .finding()
+            .filter(|_| !ruling.verdict.says_all())?;
         let hold = match &ruling.verdict {
             Verdict::Hold(hold) => Some(hold),
             _ => None,

@@ -8,6 +8,11 @@ pub fn withheld(reason: Reason) -> String {
     format!("[holdpoint: tool output withheld: {reason}]")
 }
 
+/// Whether a text is such words.
+pub fn is_withheld(text: &str) -> bool {
+    text.starts_with("[holdpoint: tool output withheld: ")
+}
+
 /// In place of a tool definition that stands among words.
 pub fn withheld_definition(reason: Reason) -> String {
     format!("[holdpoint: tool definition withheld: {reason}]")

@@ -295,6 +295,7 @@ impl<U: Upstream> Gate<U> {
             memory: self.memory.clone(),
             leaving,
             trail,
+            taint: Arc::default(),
             reached: Arc::default(),
             taken,
         });

@@ -13,7 +13,7 @@ use super::route::Entry;
 use super::trail::Trail;
 use super::upstream::UpstreamError;
 use crate::acquainted::Digest;
-use crate::guard::{Decision, Guard};
+use crate::guard::{Decision, Guard, Taint};
 use crate::item::{Exchange, Item, Leg, Located, RouteKind};
 use crate::metrics::{Metrics, Unscanned, UpstreamFault};
 use crate::principal::Session;
@@ -40,6 +40,8 @@ pub(super) struct Transit {
     pub(super) leaving: Option<Arc<HeaderMap>>,
     /// `None`: no rule asks who said what.
     pub(super) trail: Option<Arc<Trail>>,
+    /// Whether a text that looks like an instruction has come with this request or its answer.
+    pub(super) taint: Arc<Taint>,
     /// What the calls of this exchange have reached, until it is known that they were carried out.
     pub(super) reached: Arc<Mutex<Vec<Digest>>>,
     /// `None`: the exchange is not recorded.
@@ -101,7 +103,7 @@ impl Transit {
             evidence: trail.map(|trail| trail.evidence()),
             headers: self.leaving.clone().filter(|_| leg == Leg::ToUpstream),
         };
-        let mut decision = self.guard.decide_together(&exchange, groups).await?;
+        let mut decision = self.guard.decide_in(&exchange, groups, &self.taint).await?;
         self.pages(&mut decision);
         if let Some(taken) = &self.taken {
             taken.judged(leg, &exchange.items, &decision.rulings);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::counted::Counted;
 use crate::approvals::People;
+use crate::layers::injection::MarkerKey;
 use crate::metrics::Metrics;
 use crate::settings::{RouteProtocol, Settings};
 use crate::store::Stores;
@@ -30,6 +31,9 @@ pub(super) fn furnished(
         Some((name.clone(), format!("{scheme}://{host}:{port}")))
     });
     stores.origins = Arc::new(origins.collect());
+    if let Some(key) = &settings.spotlight_key {
+        stores.marker_key = MarkerKey::new(&key.0);
+    }
     let described = settings.routes.iter().flat_map(|route| {
         let tools = match &route.protocol {
             RouteProtocol::HttpTools(http) => &http.tools[..],

@@ -13,6 +13,7 @@ use crate::item::RouteKind;
 use crate::layers::egress::Registered;
 use crate::names::{RouteName, SessionKey, StoreName, ToolName, UpstreamName};
 use crate::principal::Principal;
+use crate::wire::seal::SealingKey;
 
 /// What metrics, logs and decisions call the forward listener, as a route and as the upstream behind it.
 pub const FORWARD: &str = "forward";
@@ -45,6 +46,8 @@ pub struct Settings {
     pub registered: Vec<Registered>,
     /// What ties a conversation to its calls.
     pub session: SessionSource,
+    /// What the markers of spotlighted texts are made with; `None`: this process has one of its own.
+    pub spotlight_key: Option<SealingKey>,
     /// Sizes.
     pub limits: Limits,
     /// Durations.

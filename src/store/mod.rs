@@ -11,6 +11,7 @@ use std::sync::Arc;
 use crate::acquainted::{Acquainted, MemoryAcquainted};
 use crate::clock::{Clock, SystemClock};
 use crate::layers::egress::Register;
+use crate::layers::injection::{MarkerKey, Recalls};
 use crate::ledger::{Ledger, MemoryLedger};
 use crate::names::{StoreName, UpstreamName};
 
@@ -33,6 +34,10 @@ pub struct Stores {
     pub directory: Arc<dyn tickets::Directory>,
     /// Secrets that must not leave.
     pub register: Arc<Register>,
+    /// What marks the data of sessions.
+    pub marker_key: MarkerKey,
+    /// What outputs of tools' routes left behind.
+    pub recalls: Arc<Recalls>,
     /// Session facts.
     pub ledger: Arc<dyn Ledger>,
     /// Whom and what users have reached before.
@@ -52,6 +57,8 @@ impl Default for Stores {
             issuers: Arc::from([]),
             directory: Arc::new(tickets::Nobody),
             register: Arc::default(),
+            marker_key: MarkerKey::of_process(),
+            recalls: Arc::default(),
             ledger: Arc::new(MemoryLedger::new(10_000)),
             acquainted: Arc::new(MemoryAcquainted::default()),
             clock: SystemClock::shared(),

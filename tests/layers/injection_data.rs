@@ -57,6 +57,7 @@ async fn injected_outputs_are_found_and_ordinary_ones_are_left_alone() {
     policy.injection.default = Thresholds {
         redact: Some(0.6),
         block: None,
+        ..Thresholds::never()
     };
     let guard = guard(policy, LayerId::Injection, Stores::default()).unwrap();
     let outputs = "tool_output_scan/tool_outputs.jsonl.gz";

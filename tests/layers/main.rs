@@ -3,14 +3,17 @@
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
+    clippy::indexing_slicing,
     clippy::print_stdout,
     clippy::print_stderr,
     reason = "a failed set-up is a failed test"
 )]
 
+mod actions;
 mod belonging;
 mod catalog;
 mod conditions;
+mod definitions;
 mod destinations;
 mod egress;
 mod egress_data;

@@ -50,6 +50,7 @@ async fn what_is_met_for_the_first_time_is_told_by_its_place_until_it_was_reache
         exchange: &exchange,
         rule: policy.rule_for(&call.tool),
         executes_here: true,
+        tainted: Some(false),
         memo: &memo,
     };
     let first = reached.first_time(&call, &context).await.unwrap();
@@ -96,6 +97,7 @@ async fn an_approver_is_told_who_named_each_value() {
         exchange: &exchange,
         rule: policy.rule_for(&call.tool),
         executes_here: true,
+        tainted: Some(false),
         memo: &memo,
     };
     let came = |at: &str, class, source: Option<&str>| Came {

@@ -8,9 +8,11 @@
     reason = "a failed set-up is a failed test"
 )]
 
+mod actions;
 mod bodies;
 mod budgets;
 mod clients;
+mod definitions;
 mod docs;
 mod heads;
 mod http2;
@@ -25,5 +27,6 @@ mod streams;
 #[expect(dead_code, reason = "other crates of tests use the rest")]
 #[path = "../support/mod.rs"]
 mod support;
+mod taint;
 mod tls;
 mod tools;

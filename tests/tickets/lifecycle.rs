@@ -509,6 +509,7 @@ async fn a_hold_of_another_layer_is_settled_on_default_terms() {
         exchange: &exchange,
         rule: policy.rule_for(&item.tool),
         executes_here: true,
+        tainted: Some(false),
         memo: &memo,
     };
     let Ok(Settlement::Hold(hold)) = settler.settle(item, &context, recipient_hold()).await else {

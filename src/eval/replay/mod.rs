@@ -496,6 +496,7 @@ pub(in crate::eval) fn settings(
         secrets: Vec::new(),
         registered: Vec::new(),
         session: SessionSource::Header(SESSION),
+        spotlight_key: None,
         limits: Limits::default(),
         timeouts: Timeouts::default(),
         record: None,

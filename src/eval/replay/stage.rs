@@ -19,6 +19,7 @@ use crate::eval::sql::Bindings;
 use crate::eval::suite::Suite;
 use crate::eval::world::{Answer, Fault, Sandbox};
 use crate::guard::Cleared;
+use crate::layers::injection::bare;
 use crate::names::UpstreamName;
 use crate::proxy::{Body, Upstream, UpstreamError, full};
 
@@ -291,14 +292,18 @@ impl State {
             return false;
         };
         match &part.text {
-            Some(text) => shown.contains(text),
-            // Marks around it take nothing away.
+            Some(text) => says(shown, text),
             None => self
                 .given
                 .get(&part.call)
-                .is_some_and(|given| shown.contains(given)),
+                .is_some_and(|given| says(shown, given)),
         }
     }
+}
+
+/// Whether a text still says all of what was given: notes, marks and cleaning take nothing away.
+fn says(shown: &str, given: &str) -> bool {
+    shown.contains(given) || bare(shown).contains(&bare(given))
 }
 
 impl Upstream for Stage {

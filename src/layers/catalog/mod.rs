@@ -1,34 +1,39 @@
-//! Which tools there are and how they may be called: those that the policy denies, those that a model's provider runs by itself,
-//! and the conditions that calls must meet.
+//! Which tools there are and how they may be called: those that the policy denies, those whose definitions speak to the model
+//! for another purpose, those that a model's provider runs by itself, and the conditions that calls must meet.
 //!
 //! A denied tool disappears from what is offered, and a call of it is refused wherever it comes from. What a provider runs
 //! never passes the proxy, so it is allowed only where the policy lists it, and judged in the request that asks for it.
 
 mod conditions;
+mod definitions;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 pub(in crate::layers) use conditions::Conditions;
 pub(crate) use conditions::{amount, number, passes};
+use definitions::Definitions;
+pub(in crate::layers) use definitions::Worst;
+pub use definitions::{DefinitionRule, RULES as DEFINITION_RULES, SHADOW as DEFINITION_SHADOW};
 
 use futures_util::future::BoxFuture;
 
 use super::egress::Location;
 use super::support::{Objections, finding};
 use super::{Context, Layer, LayerDef};
-use crate::item::{Item, Located, ProviderTool};
+use crate::item::{Item, Located, ProviderTool, ToolDefinition, ToolOutput};
 use crate::ledger::Entry;
 use crate::names::{RuleId, ToolName};
 use crate::policy::{Otherwise, Policy, ToolRule};
 use crate::source::Problems;
 use crate::store::Stores;
 use crate::verdict::{LayerId, Reason, Undecided, Verdict};
+use crate::wire::offload::offload;
 
 /// The entry of the registry.
 pub const CATALOG: LayerDef = LayerDef {
     id: LayerId::Catalog,
-    doc: "denied tools, tools that a model's provider runs, conditions on calls",
+    doc: "denied tools, definitions that speak to the model, tools that a model's provider runs, conditions on calls",
     build,
 };
 
@@ -40,13 +45,17 @@ fn build(policy: &Arc<Policy>, stores: &Stores) -> Result<Arc<dyn Layer>, Proble
         (policy, stores),
         &mut problems,
     );
-    if problems.is_empty() {
-        Ok(Arc::new(Catalog {
+    match Definitions::new(policy.definitions) {
+        Ok(definitions) if problems.is_empty() => Ok(Arc::new(Catalog {
             policy: Arc::clone(policy),
             conditions,
-        }))
-    } else {
-        Err(Problems(problems))
+            definitions,
+        })),
+        Ok(_) => Err(Problems(problems)),
+        Err(problem) => {
+            problems.push(problem);
+            Err(Problems(problems))
+        }
     }
 }
 
@@ -56,6 +65,7 @@ const UNLISTED: &str = "provider_tools";
 struct Catalog {
     policy: Arc<Policy>,
     conditions: Conditions,
+    definitions: Definitions,
 }
 
 impl Catalog {
@@ -143,7 +153,7 @@ impl Layer for Catalog {
         match &item.item {
             Item::ProviderTool(_) => true,
             Item::ToolCall(_) if self.conditions.reach(context) => true,
-            item => self.denied(item).is_some(),
+            _ => self.denied(&item.item).is_some() || self.definitions.reaches(item, context),
         }
     }
 
@@ -170,6 +180,11 @@ impl Layer for Catalog {
                         .judge(call, context, &mut objections)
                         .await?;
                     Ok(objections.verdict())
+                }
+                Item::Definition(ToolDefinition { text, .. })
+                | Item::ToolOutput(ToolOutput { text, .. }) => {
+                    let judge = || self.definitions.judge(item, context);
+                    Ok(offload(text.len(), judge))
                 }
                 _ => Ok(Verdict::Allow),
             }

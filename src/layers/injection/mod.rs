@@ -3,7 +3,10 @@
 //! A filter, not a boundary: it takes out the mass of plain attempts and says nothing about a polite request. What it lets
 //! through must still pass the layers that judge calls.
 
+mod actions;
 mod extent;
+mod look;
+mod memory;
 pub mod model;
 mod quotation;
 mod rules;
@@ -11,19 +14,25 @@ mod scan;
 mod view;
 
 use std::fmt::Write as _;
-use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
 use futures_util::future::BoxFuture;
 
+use actions::Stretch;
+pub use actions::{DATA, DATA_END, HIDDEN, MarkerKey, REMOVED};
+pub(crate) use actions::{Marker, bare, tells_of_finding};
+pub(in crate::layers) use look::Placed;
+pub(in crate::layers) use memory::Recall;
+pub use memory::Recalls;
 pub use rules::{Family, Rule, rules};
 pub use scan::{Hit, Place, Scan, Scanner};
 
 use super::support::finding;
 use super::{Context, Layer, LayerDef};
-use crate::item::{Item, Located};
-use crate::names::{RuleId, ToolName};
-use crate::policy::{InjectionPolicy, Policy, Thresholds};
+use crate::item::{Item, Located, RouteKind, ToolOutput};
+use crate::names::RuleId;
+use crate::policy::{Policy, Spotlight, Thresholds, Withhold};
+use crate::principal::Session;
 use crate::source::{Problem, Problems};
 use crate::store::Stores;
 use crate::verdict::{Finding, LayerId, Reason, Rewrite, RewriteKind, Undecided, Verdict};
@@ -36,23 +45,30 @@ pub const INJECTION: LayerDef = LayerDef {
     build,
 };
 
-/// What stands in place of a removed instruction.
-pub const REMOVED: &str = "[holdpoint: removed: injection_detected]";
-
 /// Most rules that a finding names.
 const NAMED: usize = 4;
 
 struct Injection {
     policy: Arc<Policy>,
     scanner: &'static Scanner,
+    key: MarkerKey,
 }
 
 /// The rules are the build's own, so they are compiled once for every guard of the process: eval makes one per trial.
 static SCANNER: LazyLock<Result<Scanner, String>> = LazyLock::new(Scanner::new);
 
-fn build(policy: &Arc<Policy>, _stores: &Stores) -> Result<Arc<dyn Layer>, Problems> {
-    for thresholds in all_thresholds(&policy.injection) {
-        for (name, value) in [("redact", thresholds.redact), ("block", thresholds.block)] {
+/// The scanner of this process.
+pub(in crate::layers) fn scanner() -> Result<&'static Scanner, Problem> {
+    SCANNER.as_ref().map_err(Problem::new)
+}
+
+fn build(policy: &Arc<Policy>, stores: &Stores) -> Result<Arc<dyn Layer>, Problems> {
+    for thresholds in policy.injection.all() {
+        for (name, value) in [
+            ("annotate", thresholds.annotate),
+            ("redact", thresholds.redact),
+            ("block", thresholds.block),
+        ] {
             if value.is_some_and(|value| !(value > 0.0 && value <= 1.0)) {
                 return Err(Problem::new(format!(
                     "injection: `{name}` is not a score above 0 and at most 1"
@@ -62,77 +78,124 @@ fn build(policy: &Arc<Policy>, _stores: &Stores) -> Result<Arc<dyn Layer>, Probl
             }
         }
     }
-    let scanner = SCANNER.as_ref().map_err(Problem::new)?;
+    actions::check().map_err(Problem::new)?;
     Ok(Arc::new(Injection {
         policy: Arc::clone(policy),
-        scanner,
+        scanner: scanner()?,
+        key: stores.marker_key.clone(),
     }))
 }
 
-fn all_thresholds(policy: &InjectionPolicy) -> impl Iterator<Item = &Thresholds> {
-    std::iter::once(&policy.default).chain(policy.tools.iter().map(|(_, thresholds)| thresholds))
-}
-
-/// The untrusted text of an item, and the tool it came from.
-fn untrusted(item: &Item) -> Option<(&str, Option<&ToolName>)> {
-    match item {
-        Item::ToolOutput(output) => Some((&output.text, output.tool.as_ref())),
-        Item::Definition(definition) => Some((&definition.text, Some(&definition.tool))),
-        Item::ToolCall(_)
-        | Item::Unreadable(_)
-        | Item::ProviderTool(_)
-        | Item::ModelText(_)
-        | Item::Egress(_) => None,
-    }
+/// The line of the system prompt that says what the marker of this session means; `None`: nothing is spotlighted.
+pub(crate) fn preface(policy: &Policy, key: &MarkerKey, session: &Session) -> Option<String> {
+    let spotlights = policy.injection.spotlights();
+    spotlights.then(|| key.marker(session).line())
 }
 
 impl Injection {
-    fn judge(&self, text: &str, thresholds: Thresholds) -> Verdict {
-        let Some(lowest) = thresholds.lowest() else {
-            return Verdict::Allow;
-        };
-        let places = self.scanner.scan(text).places(lowest);
-        let Some(worst) = places.iter().max_by(|a, b| a.score.total_cmp(&b.score)) else {
-            return Verdict::Allow;
-        };
-        if thresholds.block.is_some_and(|block| worst.score >= block) {
+    fn judge(&self, located: &Located, output: &ToolOutput, context: &Context<'_>) -> Verdict {
+        let actions = self.policy.injection.for_tool(output.tool.as_ref());
+        let mut places = Vec::new();
+        if let Some(least) = actions.lowest() {
+            let scan = look::look(self.scanner, &output.text);
+            places = look::places(&output.text, &scan, least);
+            let redacted = actions.redact.unwrap_or(f64::INFINITY);
+            let mut recall = context.memo.recall();
+            let pointer = &located.place.pointer;
+            if is_key(located) {
+                recall.key(pointer, &output.text);
+            } else {
+                places.extend(recall.under(self.scanner, pointer, &output.text, least));
+            }
+            recall.hear(self.scanner, output, (&scan, &mut places), least, redacted);
+        }
+        let worst = places.iter().max_by(|a, b| a.score.total_cmp(&b.score));
+        let blocks = |score: f64| actions.block.is_some_and(|block| score >= block);
+        if let Some(worst) = worst.filter(|worst| blocks(worst.score)) {
             return Verdict::Deny(describe(worst));
         }
-        let redact = thresholds.redact.unwrap_or(f64::INFINITY);
-        let spans = places
-            .iter()
-            .filter(|place| place.score >= redact)
-            .map(|place| extent::extent(text, &place.span));
-        let edits: Vec<_> = joined(spans)
-            .into_iter()
-            .map(|span| (span, REMOVED.to_owned()))
-            .collect();
-        if edits.is_empty() {
-            return Verdict::Allow;
+        if actions.withhold == Withhold::Result
+            && let Some(worst) = self.sibling(output, actions, context)
+        {
+            return Verdict::Deny(describe(&worst));
         }
+        let stretches: Vec<_> = places
+            .iter()
+            .map(|place| Stretch {
+                range: place.extent.clone(),
+                score: place.score,
+            })
+            .collect();
+        let marker = self.marker(actions, located, context);
+        let edits = actions::edits(&output.text, &stretches, &actions, marker.as_ref());
+        let Some((kind, edits)) = edits else {
+            return Verdict::Allow;
+        };
+        let finding = match (kind, worst) {
+            (RewriteKind::Redact | RewriteKind::Annotate, Some(worst)) => describe(worst),
+            (RewriteKind::Spotlight, _) => cleaned("spotlight"),
+            _ => cleaned("clean"),
+        };
         Verdict::Rewrite(Rewrite {
-            kind: RewriteKind::Redact,
+            kind,
             edits,
-            finding: describe(worst),
+            finding,
+        })
+    }
+
+    /// The marker, where texts are spotlighted: only a model's own route can be told what it means.
+    fn marker(
+        &self,
+        actions: Thresholds,
+        located: &Located,
+        context: &Context<'_>,
+    ) -> Option<Marker> {
+        let marks = actions.spotlight != Spotlight::Never
+            && context.exchange.kind == RouteKind::Model
+            && !is_key(located);
+        marks.then(|| self.key.marker(&context.exchange.session))
+    }
+
+    /// What is blocked in another text of the same result.
+    fn sibling(
+        &self,
+        output: &ToolOutput,
+        actions: Thresholds,
+        context: &Context<'_>,
+    ) -> Option<Placed> {
+        let block = actions.block?;
+        context.memo.blocked(output.call_id.as_ref(), || {
+            let items = context.exchange.items.iter();
+            let same = items.filter_map(|located| match &located.item {
+                Item::ToolOutput(other)
+                    if other.call_id == output.call_id && other.tool == output.tool =>
+                {
+                    Some(other)
+                }
+                _ => None,
+            });
+            let found = same.flat_map(|other| {
+                let scan = look::look(self.scanner, &other.text);
+                look::places(&other.text, &scan, block)
+            });
+            found.max_by(|a, b| a.score.total_cmp(&b.score))
         })
     }
 }
 
-/// Spans that overlap or touch, as one.
-fn joined(spans: impl Iterator<Item = Range<usize>>) -> Vec<Range<usize>> {
-    let mut sorted: Vec<_> = spans.collect();
-    sorted.sort_by_key(|span| span.start);
-    let mut joined: Vec<Range<usize>> = Vec::with_capacity(sorted.len());
-    for span in sorted {
-        match joined.last_mut() {
-            Some(last) if span.start <= last.end => last.end = last.end.max(span.end),
-            _ => joined.push(span),
+/// Whether the text is a key of an object, which stands where its value does.
+fn is_key(located: &Located) -> bool {
+    let last = located.place.pointer.rsplit('/').next().unwrap_or_default();
+    match &located.item {
+        Item::ToolOutput(output) if last.contains('~') => {
+            last.replace("~1", "/").replace("~0", "~") == *output.text
         }
+        Item::ToolOutput(output) => *last == *output.text,
+        _ => false,
     }
-    joined
 }
 
-fn describe(place: &Place) -> Finding {
+fn describe(place: &Placed) -> Finding {
     let mut detail = format!("score {:.2}:", place.score);
     for rule in place.rules.iter().take(NAMED) {
         let _ = write!(detail, " {rule}");
@@ -147,11 +210,22 @@ fn describe(place: &Place) -> Finding {
     )
 }
 
+/// A text is changed in which no instruction was found.
+fn cleaned(rule: &'static str) -> Finding {
+    finding(
+        LayerId::Injection,
+        &RuleId::from(rule),
+        Reason::TextCleaned,
+        None,
+        "no instruction was found",
+    )
+}
+
 /// The highest score of any place of a text: what the layer compares with its thresholds.
 pub(crate) fn score(text: &str) -> f64 {
     // A scanner that is not there lets no layer be made either.
     SCANNER.as_ref().map_or(1.0, |scanner| {
-        let places = scanner.scan(text).places(f64::MIN_POSITIVE);
+        let places = look::look(scanner, text).places(f64::MIN_POSITIVE);
         places.iter().map(|place| place.score).fold(0.0, f64::max)
     })
 }
@@ -162,18 +236,20 @@ impl Layer for Injection {
     }
 
     fn reaches(&self, item: &Located, _context: &Context<'_>) -> bool {
-        untrusted(&item.item).is_some_and(|(text, _)| !text.is_empty())
+        matches!(&item.item, Item::ToolOutput(output) if !output.text.is_empty())
     }
 
     fn judge<'a>(
         &'a self,
         item: &'a Located,
-        _context: &'a Context<'a>,
+        context: &'a Context<'a>,
     ) -> BoxFuture<'a, Result<Verdict, Undecided>> {
-        let verdict = untrusted(&item.item).map_or(Verdict::Allow, |(text, tool)| {
-            let thresholds = self.policy.injection.for_tool(tool);
-            offload(text.len(), || self.judge(text, thresholds))
-        });
+        let verdict = match &item.item {
+            Item::ToolOutput(output) => {
+                offload(output.text.len(), || self.judge(item, output, context))
+            }
+            _ => Verdict::Allow,
+        };
         Box::pin(std::future::ready(Ok(verdict)))
     }
 }

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 
 use super::unguarded::unguarded;
 use super::{
-    Allowed, Checked, ExecutesAt, HttpLookup, Lookup, Otherwise, Policy, PrivateRule, SqlLookup,
-    ToolMatcher, ToolRule, ToolSecrets, origins, usage,
+    Allowed, Checked, ExecutesAt, HttpLookup, Lookup, Otherwise, Policy, PrivateRule, Spotlight,
+    SqlLookup, ToolMatcher, ToolRule, ToolSecrets, origins, usage,
 };
 use crate::item::RouteKind;
 use crate::names::{LookupName, RouteName, StoreName, ToolName, UpstreamName};
@@ -33,6 +33,7 @@ pub fn check_against(checked: &Checked, settings: &Settings, stores: &Stores) ->
     problems.extend(against.provider_tools());
     against.provenance(&mut problems);
     problems.extend(against.rendered());
+    problems.extend(against.spotlight());
     problems.extend(against.forward());
     problems.extend(against.routeless());
     for rule in &checked.policy.tools {
@@ -258,6 +259,36 @@ impl Against<'_> {
                 "add `forward: {allow: [LIST]}` to the policy, or remove `listen.forward` from the config",
             )),
         }
+    }
+
+    /// Only a model can be told what a marker means.
+    fn spotlight(&self) -> Vec<Problem> {
+        let injection = &self.policy.injection;
+        if self.has_model_route() {
+            let changes = injection.spotlights() && self.settings.spotlight_key.is_none();
+            let warning = self.at(
+                "injection",
+                "the config has no `spotlight_key`: after a restart, and in another process, the marks of `spotlight` are others, so that a provider's prompt cache is lost".to_owned(),
+                "add `spotlight_key: {value_env: NAME}` to the config",
+            );
+            return changes.then(|| warning.warning()).into_iter().collect();
+        }
+        let own = injection.tools.iter().enumerate();
+        let own =
+            own.map(|(at, (_, actions))| (format!("injection.tools[{at}].spotlight"), actions));
+        let all =
+            std::iter::once(("injection.spotlight".to_owned(), &injection.default)).chain(own);
+        let written = all.filter(|(path, actions)| {
+            actions.spotlight != Spotlight::Never && self.checked.tree.at(path).is_some()
+        });
+        let problem = |(path, _): (String, _)| {
+            self.at(
+                &path,
+                "`spotlight` can never act: no route of the config leads to a model, and only a model can be told what the marks mean".to_owned(),
+                "add a model's route to the config, or remove `spotlight`",
+            )
+        };
+        written.map(problem).collect()
     }
 
     fn has_model_route(&self) -> bool {

@@ -1,7 +1,7 @@
 //! Controls that are written down and never run: the commonest fault of a guardrail.
 
 use super::vouchers;
-use crate::policy::{self, Effect, Otherwise, Policy, ToolMatcher, ToolRule};
+use crate::policy::{self, Effect, Otherwise, Policy, Thresholds, ToolMatcher, ToolRule};
 use crate::source::{Field, Problem};
 use crate::verdict::{LayerId, Mode};
 
@@ -16,6 +16,7 @@ pub(super) fn warn(root: &Field<'_>, policy: &Policy) {
     holds_without_tickets(root, policy);
     sites_of_no_urls(root);
     vouchers::warn(root, policy);
+    taints(root, policy);
     unused(root, policy);
     preparations(root, policy);
     let any = |rule: &ToolRule| rule.matcher == ToolMatcher::Any;
@@ -62,6 +63,7 @@ fn sections_of_layers_that_are_off(root: &Field<'_>, policy: &Policy) {
     };
     for (key, layer) in [
         ("provider_tools", LayerId::Catalog),
+        ("definitions", LayerId::Catalog),
         ("egress", LayerId::Egress),
         ("undeclared_recipients", LayerId::Recipients),
         ("forward", LayerId::Egress),
@@ -94,10 +96,7 @@ pub(super) fn rules<'r>(root: &Field<'r>) -> Vec<Field<'r>> {
 
 fn layers_without_rules(layers: &Field<'_>, policy: &Policy) {
     let any = |has: fn(&ToolRule) -> bool| policy.tools.iter().any(has);
-    let injection = &policy.injection;
-    let scans = std::iter::once(&injection.default)
-        .chain(injection.tools.iter().map(|(_, thresholds)| thresholds))
-        .any(|t| t.redact.is_some() || t.block.is_some());
+    let acts = policy.injection.all().any(Thresholds::acts);
     for (layer, has, help) in [
         (
             LayerId::Identity,
@@ -131,8 +130,8 @@ fn layers_without_rules(layers: &Field<'_>, policy: &Policy) {
         ),
         (
             LayerId::Injection,
-            scans,
-            "add `injection: {redact: 0.6, block: 0.85}`",
+            acts,
+            "add `injection: {annotate: 0.35, redact: 0.6, block: 0.85}`",
         ),
     ] {
         if let Some(field) = layers.peek(layer.as_str())
@@ -143,6 +142,37 @@ fn layers_without_rules(layers: &Field<'_>, policy: &Policy) {
                 format!("the layer `{layer}` is on and nothing in this policy gives it work"),
                 help,
             );
+        }
+    }
+}
+
+/// Conditions about what the injection layer finds, where it can find nothing.
+fn taints(root: &Field<'_>, policy: &Policy) {
+    let mode = policy.modes.of(LayerId::Injection);
+    if mode == Mode::Enforce && policy.injection.finds() {
+        return;
+    }
+    for rule in rules(root) {
+        let unless = rule.peek("ticket").and_then(|ticket| ticket.peek("unless"));
+        let sections = [rule.peek("when"), unless].into_iter().flatten();
+        let conditions = sections.filter_map(|section| section.list()).flatten();
+        for tainted in conditions.filter_map(|condition| condition.peek("tainted")) {
+            let (message, help) = if mode == Mode::Enforce {
+                (
+                    "this condition always holds: the section `injection` finds no instruction, so nothing taints a session",
+                    "add `annotate`, `redact` or `block` with a score to `injection`, or remove this",
+                )
+            } else {
+                (
+                    "this condition always holds: the layer `injection` is not enforced, so nothing taints a session",
+                    "set `layers.injection: enforce`, or remove this",
+                )
+            };
+            if mode == Mode::Shadow {
+                tainted.warn(message, help);
+            } else {
+                tainted.error(message, help);
+            }
         }
     }
 }

@@ -18,7 +18,9 @@ use std::sync::Arc;
 use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::HEXLOWER;
 
-use crate::policy::{Fallback, InjectionPolicy, Modes, Policy, PolicyHash, SecretsRule};
+use crate::policy::{
+    DefinitionsPolicy, Fallback, InjectionPolicy, Modes, Policy, PolicyHash, SecretsRule,
+};
 use crate::source::{self, Field, Fields, Problems, Reader, Tree};
 use crate::verdict::{LayerId, Mode};
 
@@ -121,6 +123,10 @@ fn policy(root: &Field<'_>, hash: PolicyHash) -> Option<Policy> {
         || Some(Vec::new()),
         |field| provider_tools::provider_tools(&field),
     );
+    let definitions =
+        fields.optional_or("definitions", Some(DefinitionsPolicy::default()), |field| {
+            Some(injection::definitions(field))
+        });
     let injection = match fields.optional("injection") {
         Some(field) => injection::injection(&field),
         None => Some(InjectionPolicy::never()),
@@ -139,6 +145,7 @@ fn policy(root: &Field<'_>, hash: PolicyHash) -> Option<Policy> {
         secrets: secrets?,
         private: private?,
         provider_tools: provider_tools?,
+        definitions: definitions??,
         injection: injection?,
     };
     inert::warn(root, &policy);

@@ -29,7 +29,7 @@ impl Condition {
         match &self.claim {
             Claim::Argument { at, .. } => at.iter().collect(),
             Claim::Limit(limit) => limit.sum.iter().collect(),
-            Claim::Principal { .. } | Claim::Between(_) => Vec::new(),
+            Claim::Principal { .. } | Claim::Between(_) | Claim::Untainted => Vec::new(),
         }
     }
 
@@ -37,7 +37,9 @@ impl Condition {
     pub const fn allow(&self) -> Option<&Vec<Allowed>> {
         match &self.claim {
             Claim::Argument { allow, .. } => Some(allow),
-            Claim::Principal { .. } | Claim::Between(_) | Claim::Limit(_) => None,
+            Claim::Principal { .. } | Claim::Between(_) | Claim::Limit(_) | Claim::Untainted => {
+                None
+            }
         }
     }
 }
@@ -67,6 +69,8 @@ pub enum Claim {
     Between(Hours),
     /// What calls come to together.
     Limit(Limit),
+    /// No text that looks like an instruction has come into the session.
+    Untainted,
 }
 
 /// What must be true of one value.

@@ -21,7 +21,7 @@ pub use allowed::{Allowed, ArgumentRule, Origin, asks_known, lists, lookups, ori
 pub use conditions::{Claim, Condition, Hours, Limit, Per, PrincipalPart, Scalar, Test};
 pub use egress::{Budget, EgressRule, ForwardRule, Reach, RenderedRule};
 pub use fallback::{Fallback, Otherwise};
-pub use injection::{InjectionPolicy, Thresholds};
+pub use injection::{DefinitionsPolicy, InjectionPolicy, Spotlight, Thresholds, Withhold};
 pub use lookup::{HttpLookup, Lookup, SqlLookup};
 pub use ownership::{Owners, OwnershipRule};
 pub use recipients::{Permit, Plus, RecipientKind, RecipientRule, Undeclared};
@@ -97,7 +97,9 @@ pub struct Policy {
     pub private: Vec<PrivateRule>,
     /// Tools that a model's provider may run; any that no entry covers is denied.
     pub provider_tools: Vec<ProviderToolRule>,
-    /// The injection layer's thresholds.
+    /// What becomes of definitions that tell the model more than what a tool is for.
+    pub definitions: DefinitionsPolicy,
+    /// What the injection layer does.
     pub injection: InjectionPolicy,
 }
 
@@ -118,6 +120,7 @@ impl Policy {
             secrets: Some(SecretsRule::usual()),
             private: Vec::new(),
             provider_tools: Vec::new(),
+            definitions: DefinitionsPolicy::never(),
             injection: InjectionPolicy::never(),
         }
     }

@@ -38,6 +38,7 @@ pub(super) fn rule() -> Value {
             "between": described(between, "Hours and days"),
             "count": described(count, "How many calls"),
             "sum": described(sum, "What an argument adds up to"),
+            "tainted": {"const": false, "description": "No text that reads like an instruction has come into the session"},
             "at_least": most("A number, not below"),
             "at_most": most("A number, not above"),
             "one_of": {"type": "array", "minItems": 1, "items": scalar, "description": "Exactly one of these"},

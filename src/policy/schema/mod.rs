@@ -37,6 +37,7 @@ pub fn schema() -> Value {
             "private": secrets::private(),
             "provider_tools": provider_tools(),
             "tools": {"type": "array", "items": tool(), "description": "Rules; the first that matches a tool decides alone"},
+            "definitions": injection::definitions(),
             "injection": injection::section()
         }
     })

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use data_encoding::{BASE64, BASE64URL};
+
 use super::read::Finder;
 use crate::item::Place;
 use crate::names::ToolName;
@@ -252,9 +254,7 @@ impl<'d> Finder<'d, '_> {
         let kind = object.get("type").and_then(Node::as_str);
         let text = value.as_str().unwrap_or_default();
         match (kind, key) {
-            (Some("base64"), "data") => text.bytes().all(|b| {
-                b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=' | b'-' | b'_')
-            }),
+            (Some("base64"), "data") => is_binary(text),
             (Some("tool_reference"), "tool_name") => self.defined.contains(text),
             _ => false,
         }
@@ -298,6 +298,39 @@ impl<'d> Finder<'d, '_> {
 /// Whether a member has no words for the model: names of types, ids, and what only the provider can open.
 fn is_skipped(key: &str) -> bool {
     matches!(key, "type" | "cache_control" | "tool_use_id") || is_sealed(key)
+}
+
+/// Shortest base64 of which it can be told whether a text stands behind it.
+const LEAST: usize = 64;
+
+/// Longest run of letters that says nothing.
+const WORD: usize = 12;
+
+/// How much of it is decoded to tell.
+const HEAD: usize = 4_096;
+
+/// Whether base64 is a picture or a file: letters alone are words without spaces, and a text that is encoded is one once decoded.
+fn is_binary(text: &str) -> bool {
+    let coded = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=' | b'-' | b'_');
+    if !text.bytes().all(coded) {
+        return false;
+    }
+    let letters = text.bytes().all(|b| b.is_ascii_alphabetic());
+    if text.len() < LEAST {
+        return !letters || text.len() < WORD;
+    }
+    let head = text.get(..text.len().min(HEAD)).unwrap_or_default();
+    let head = head.get(..head.len() / 4 * 4).unwrap_or_default();
+    let decoded = BASE64.decode(head.as_bytes());
+    let Ok(bytes) = decoded.or_else(|_| BASE64URL.decode(head.as_bytes())) else {
+        return false;
+    };
+    // A character may be cut at the end of what is decoded.
+    let read = match std::str::from_utf8(&bytes) {
+        Ok(_) => bytes.len(),
+        Err(error) => error.valid_up_to(),
+    };
+    !letters && read + 4 <= bytes.len()
 }
 
 /// Whether a block's type says in which members its words are.

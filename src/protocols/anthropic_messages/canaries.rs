@@ -71,7 +71,7 @@ fn results() -> Vec<Canary> {
     let nested = json!({"type": "content", "content": [text]});
     let plain = json!({"type": "text", "media_type": "text/plain", "data": MARK});
     let found = json!({"type": "search_result", "source": "s", "title": "t", "content": [text]});
-    let binary = json!({"type": "base64", "media_type": "image/png", "data": MARK.repeat(8)});
+    let binary = json!({"type": "base64", "media_type": "image/png", "data": format!("iVBORw0KGgoA{}", MARK.repeat(8))});
     let tabs = json!({"type": "browser_state", "tabs": [{"title": MARK}]});
     vec![
         result(json!(MARK)).canary("tool result, string", out),

@@ -15,8 +15,8 @@ use crate::protocols::texts::{self, Found, Gone};
 use crate::protocols::{Malformed, Refusal, Request, Written, note, unwritable};
 use crate::settings::Untrusted;
 use crate::verdict::{Reason, Ruling};
-use crate::wire::json::Node;
-use crate::wire::splice::Splice;
+use crate::wire::json::{Kind, Node};
+use crate::wire::splice::{Splice, quote};
 
 /// Writes the rulings into a request. What no ruling touches keeps its bytes.
 pub(super) fn write(
@@ -29,14 +29,33 @@ pub(super) fn write(
         let found = read::found(root, rules)?;
         let sealed = sealed(root);
         let is_stuck = |item: &Found<'_>| is_within(item, &found, &sealed);
-        if let Some(refusal) = edited::refused(&found, &decision.rulings, is_stuck) {
+        let rulings = edited::settled(&found, &decision.rulings, is_stuck);
+        if let Some(refusal) = edited::refused(&found, &rulings, is_stuck) {
             return Ok(Edited::Refused(Box::new(refusal)));
         }
         let mut splice = Splice::new(document);
-        let gone = texts::write(&mut splice, &found, &decision.rulings)?;
-        withdraw(&mut splice, root, &found, &decision.rulings, &gone)?;
+        let gone = texts::write(&mut splice, &found, &rulings)?;
+        withdraw(&mut splice, root, &found, &rulings, &gone)?;
+        if let Some(preface) = &decision.preface {
+            say_first(&mut splice, root, preface);
+        }
         Ok(Edited::Body(splice.finish()))
     })
+}
+
+/// Adds a line to the system prompt.
+fn say_first(splice: &mut Splice<'_>, root: &Node, line: &str) {
+    match root.get("system") {
+        Some(system) if matches!(system.kind, Kind::Array(_)) => {
+            splice.add_element(system, &said(line));
+        }
+        Some(system) => match system.as_str() {
+            Some(text) => splice.replace_text(system, &note::after(text, line)),
+            // `null`, which says nothing.
+            None => splice.replace_text(system, line),
+        },
+        None => splice.add_member(root, "system", &quote(line)),
+    }
 }
 
 /// Takes denied tools out, with what refers to them.

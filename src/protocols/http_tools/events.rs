@@ -185,7 +185,8 @@ impl ResponseReader for Events {
             .checked_sub(joined.len())
             .and_then(|own| rulings.split_at_checked(own))
             .ok_or_else(unwritable)?;
-        let is_fine = own.iter().all(|ruling| ruling.verdict == Verdict::Allow);
+        let is_fine = own.iter().all(|ruling| ruling.verdict.says_all());
+        let is_plain = own.iter().all(|ruling| ruling.verdict == Verdict::Allow);
         let mut last = last.iter().zip(joined);
         let split = last.find(|(ruling, before)| touches(ruling, *before));
         let data = match split.and_then(|(ruling, _)| ruling.verdict.finding()) {
@@ -193,7 +194,11 @@ impl ResponseReader for Events {
             Some(finding) if is_fine => Some(note::withheld(finding.reason)),
             _ if is_fine => {
                 self.keep(texts);
-                plain(data)
+                if is_plain {
+                    plain(data)
+                } else {
+                    self.edited(data, own)?
+                }
             }
             _ => self.edited(data, own)?,
         };
@@ -266,7 +271,7 @@ fn first<'r>(rulings: &mut &'r [Ruling]) -> Result<&'r Ruling, Malformed> {
 fn touches(ruling: &Ruling, before: usize) -> bool {
     match &ruling.verdict {
         Verdict::Allow => false,
-        Verdict::Rewrite(rewrite) => rewrite.edits.iter().any(|(span, _)| span.end > before),
+        Verdict::Rewrite(rewrite) => rewrite.removed().any(|span| span.end > before),
         Verdict::Deny(_) | Verdict::Hold(_) => true,
     }
 }

@@ -11,9 +11,9 @@ use super::unwritable;
 use crate::guard::Decision;
 use crate::item::Item;
 use crate::protocols::edited::{self, Edited};
-use crate::protocols::{Malformed, Refusal, Request, Written, texts};
+use crate::protocols::{Malformed, Refusal, Request, Written, note, texts};
 use crate::settings::ModelRoute;
-use crate::wire::json::{Document, Node};
+use crate::wire::json::{Document, Kind, Node};
 use crate::wire::splice::Splice;
 
 /// Members of a request that only make sense beside its tools.
@@ -61,7 +61,38 @@ fn edited(
         }
     }
     remove_tools(&mut splice, document.root(), &gone);
+    if let Some(preface) = &decision.preface {
+        say_first(&mut splice, document.root(), preface);
+    }
     Ok(Edited::Body(splice.finish()))
+}
+
+/// Adds a line to the first message where it is a system prompt, else puts one before all.
+fn say_first(splice: &mut Splice<'_>, root: &Node, line: &str) {
+    let Some(messages) = root.get("messages") else {
+        return;
+    };
+    let first = messages.elements().first();
+    let role = first.and_then(|message| message.get("role")?.as_str());
+    let prompt = first
+        .filter(|_| matches!(role, Some("system" | "developer")))
+        .and_then(|message| message.get("content"));
+    match prompt {
+        Some(content) if matches!(content.kind, Kind::Array(_)) => {
+            let part = json!({ "type": "text", "text": line });
+            splice.add_element(content, part.to_string().as_bytes());
+        }
+        Some(content) if content.as_str().is_some() => {
+            let text = content.as_str().unwrap_or_default();
+            splice.replace_text(content, &note::after(text, line));
+        }
+        _ => {
+            let at = first.map_or(messages.span.start + 1, |first| first.span.start);
+            let comma = if first.is_some() { "," } else { "" };
+            let message = json!({ "role": "system", "content": line });
+            splice.replace_span(at..at, format!("{message}{comma}"));
+        }
+    }
 }
 
 fn remove_tools(splice: &mut Splice<'_>, root: &Node, gone: &[(&str, usize, &str)]) {

@@ -361,7 +361,9 @@ mod tests {
 
     use super::*;
     use crate::names::RuleId;
-    use crate::verdict::{Finding, LayerId, Reason, Rewrite, RewriteKind, Ruling, Verdict};
+    use crate::verdict::{
+        Finding, LayerId, REMOVED, Reason, Rewrite, RewriteKind, Ruling, Verdict,
+    };
     use crate::wire::splice::Splice;
 
     fn finding() -> Finding {
@@ -424,7 +426,7 @@ mod tests {
             let edited = edit(text, |text| match text.find(needle) {
                 Some(at) => Verdict::Rewrite(Rewrite {
                     kind: RewriteKind::Redact,
-                    edits: vec![(at..at + needle.len(), "x".to_owned())],
+                    edits: vec![(at..at + needle.len(), REMOVED.to_owned())],
                     finding: finding(),
                 }),
                 None => Verdict::Allow,

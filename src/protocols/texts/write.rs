@@ -66,6 +66,8 @@ pub fn write<'d>(
                     splice.replace_span(span.clone(), key.clone());
                 }
             }
+            // The model's own words: to mark them would change what it called.
+            (Verdict::Rewrite(rewrite), Slot::Arguments(_)) if rewrite.says_all() => {}
             (verdict, Slot::Arguments(node)) => {
                 let words = note::withheld(reason(verdict));
                 splice.replace_text(node, &json!({ "withheld": words }).to_string());
@@ -91,17 +93,18 @@ fn joined<'d>(found: &[Found<'d>], rulings: &[Ruling], edits: &mut Edits<'d>) {
         let touched = |range: &Range<usize>| match &ruling.verdict {
             Verdict::Allow => false,
             Verdict::Rewrite(rewrite) => rewrite
-                .edits
-                .iter()
-                .any(|(span, _)| span.start < range.end && range.start < span.end),
+                .removed()
+                .any(|span| span.start < range.end && range.start < span.end),
             Verdict::Deny(_) | Verdict::Hold(_) => true,
         };
         for (index, range) in parts {
             let own = rulings.get(*index).map(|ruling| &ruling.verdict);
-            if let (true, Some(Verdict::Allow), Some(part)) =
-                (touched(range), own, found.get(*index))
+            // What was only cleaned or marked still says all of it.
+            let stands = own.is_some_and(Verdict::says_all);
+            if let (true, true, Some(part)) = (touched(range), stands, found.get(*index))
                 && let Slot::Text(node, range) = &part.slot
             {
+                edits.clear(node, range);
                 edits.add(node, range.clone(), note::withheld(reason(&ruling.verdict)));
             }
         }
@@ -134,6 +137,15 @@ impl<'d> Edits<'d> {
             .any(|(taken, _)| span.start < taken.end && taken.start < span.end || *taken == span)
         {
             edits.push((span, text));
+        }
+    }
+
+    /// Forgets the edits within a range: all of it goes.
+    fn clear(&mut self, node: &'d Node, range: &Range<usize>) {
+        if let Some(Edited { edits, .. }) = self.0.get_mut(&node.span.start) {
+            edits.retain(|(taken, text)| {
+                taken.start < range.start || taken.end > range.end || note::is_withheld(text)
+            });
         }
     }
 

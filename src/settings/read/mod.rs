@@ -190,6 +190,9 @@ impl Reading<'_> {
         let secrets = fields.optional_or("secrets", Vec::new(), |field| {
             placed::placed(field, root, &self.secrets)
         });
+        let spotlight_key = fields.optional_or("spotlight_key", None, |field| {
+            states::key(field, &self.secrets).map(Some)
+        });
         let limits = fields.optional_or("limits", Limits::default(), limits);
         let timeouts = fields.optional_or("timeouts", Timeouts::default(), timeouts);
         let record = fields.optional_or("record", None, |field| self.record(field).map(Some));
@@ -205,6 +208,7 @@ impl Reading<'_> {
             secrets: secrets?,
             registered: registered?,
             session: session?,
+            spotlight_key: spotlight_key?,
             limits: limits?,
             timeouts: timeouts?,
             record: record?,

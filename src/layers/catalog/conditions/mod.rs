@@ -94,14 +94,12 @@ impl Conditions {
         let session = &context.exchange.session;
         for ready in rules {
             let condition = &ready.condition;
+            let reason = match condition.claim {
+                Claim::Untainted => Reason::SessionTainted,
+                _ => Reason::ConditionFailed,
+            };
             let object = |objections: &mut Objections, fails: Fails| {
-                let finding = finding(
-                    self.layer,
-                    &condition.id,
-                    Reason::ConditionFailed,
-                    fails.at,
-                    fails.why,
-                );
+                let finding = finding(self.layer, &condition.id, reason, fails.at, fails.why);
                 objections.add(condition.otherwise, finding);
             };
             let fails = match &condition.claim {
@@ -117,6 +115,15 @@ impl Conditions {
                     outside.then(|| Fails::whole("outside the hours of `between`"))
                 }
                 Claim::Limit(limit) => self.limit(condition, limit, &document, session).await?,
+                Claim::Untainted => match context.tainted {
+                    Some(false) => None,
+                    Some(true) => Some(Fails::whole(
+                        "a text that looks like an instruction has come into the session",
+                    )),
+                    None => Some(Fails::whole(
+                        "the call belongs to no session of which that could be known",
+                    )),
+                },
             };
             if let Some(fails) = fails {
                 object(objections, fails);

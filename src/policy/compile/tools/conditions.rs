@@ -44,12 +44,13 @@ pub(super) fn condition(field: &Field<'_>, names: &Names<'_>) -> Option<Conditio
         Some(field) => field.choice(&[("deny", Otherwise::Deny), ("hold", Otherwise::Hold)]),
         None => Some(Otherwise::default()),
     };
-    let subject = fields.exactly_one(&["at", "principal", "between", "count", "sum"]);
+    let subject = fields.exactly_one(&["at", "principal", "between", "count", "sum", "tainted"]);
     let claim = subject.and_then(|(key, subject)| match key {
         "at" => argument(&mut fields, &subject, names),
         "principal" => principal(&mut fields, &subject),
         "between" => hours(&subject).map(Claim::Between),
         "count" => limit(&subject, false),
+        "tainted" => untainted(&subject),
         _ => limit(&subject, true),
     });
     Some(Condition {
@@ -57,6 +58,17 @@ pub(super) fn condition(field: &Field<'_>, names: &Names<'_>) -> Option<Conditio
         claim: claim?,
         otherwise: otherwise?,
     })
+}
+
+fn untainted(field: &Field<'_>) -> Option<Claim> {
+    if field.bool()? {
+        field.error(
+            "a call that may only follow a finding is none that anybody means",
+            "write `tainted: false`: the condition holds while no instruction was found in the session",
+        );
+        return None;
+    }
+    Some(Claim::Untainted)
 }
 
 fn argument(fields: &mut Fields<'_>, at: &Field<'_>, names: &Names<'_>) -> Option<Claim> {

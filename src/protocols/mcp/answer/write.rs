@@ -34,7 +34,9 @@ pub(super) fn write(content: &Content, rulings: &[Ruling]) -> Result<Bytes, Malf
     let gone = texts::write(&mut splice, &found, rulings)?;
     for coded in &coded {
         let ruled = rulings.get(coded.items.clone()).ok_or_else(unwritable)?;
-        if let Some(finding) = ruled.iter().find_map(|ruling| ruling.verdict.finding()) {
+        // What would only be marked stays: nobody reads base64 as it is written.
+        let mut ruled = ruled.iter().filter(|ruling| !ruling.verdict.says_all());
+        if let Some(finding) = ruled.find_map(|ruling| ruling.verdict.finding()) {
             let text = note::withheld(finding.reason);
             splice.replace_text(coded.node, &BASE64.encode(text.as_bytes()));
         }
@@ -125,10 +127,13 @@ fn only_for_the_caller(splice: &mut Splice<'_>, outcome: &Outcome<'_>) {
 fn unfit(outcome: &Outcome<'_>, found: &[Found<'_>], rulings: &[Ruling]) -> Option<(Reason, bool)> {
     let reason = |ruling: &Ruling| ruling.verdict.finding().map(|finding| finding.reason);
     if let Some(structured) = &outcome.structured {
-        let touched = found
-            .iter()
-            .zip(rulings)
-            .find(|(part, ruling)| reason(ruling).is_some() && touches(part, structured, found));
+        // A string that is cleaned or marked is a string still; a key is another key.
+        let fits = |part: &Found<'_>, ruling: &Ruling| {
+            ruling.verdict.says_all() && !matches!(part.slot, Slot::Keys(_))
+        };
+        let touched = found.iter().zip(rulings).find(|(part, ruling)| {
+            reason(ruling).is_some() && !fits(part, ruling) && touches(part, structured, found)
+        });
         if let Some((_, ruling)) = touched {
             return reason(ruling).map(|reason| (reason, true));
         }

@@ -1,0 +1,96 @@
+//! What the scanner finds in a text, remembered: a conversation comes again with every turn, and an old output is not scanned
+//! anew. What is remembered depends on the text and on how it is read, on nothing else.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use aws_lc_rs::digest::{Context, SHA256};
+
+use super::extent;
+use super::scan::{Scan, Scanner};
+
+/// Scans that are remembered, in two generations: what is used moves to the young one, and the old one goes as a whole.
+const ENTRIES: usize = 16_384;
+
+/// Phrases of a scan that is remembered.
+const PHRASES: usize = 1_024;
+
+/// Shorter texts are scanned sooner than looked up.
+const SHORTEST: usize = 128;
+
+type Key = [u8; 32];
+
+#[derive(Default)]
+struct Generations {
+    young: HashMap<Key, Arc<Scan>>,
+    old: HashMap<Key, Arc<Scan>>,
+}
+
+static SEEN: LazyLock<Mutex<Generations>> = LazyLock::new(Mutex::default);
+
+/// A place where an instruction seems to stand, and what of the text goes with it.
+#[derive(Clone, Debug)]
+pub(in crate::layers) struct Placed {
+    /// The phrases themselves.
+    pub(super) span: Range<usize>,
+    pub(super) extent: Range<usize>,
+    pub(super) score: f64,
+    pub(super) rules: Vec<&'static str>,
+}
+
+/// Scans a text, or remembers how it was scanned.
+pub(super) fn look(scanner: &Scanner, text: &str) -> Arc<Scan> {
+    if text.len() < SHORTEST {
+        return Arc::new(scanner.scan(text));
+    }
+    let mut hasher = Context::new(&SHA256);
+    hasher.update(text.as_bytes());
+    let Ok(key) = Key::try_from(hasher.finish().as_ref()) else {
+        return Arc::new(scanner.scan(text));
+    };
+    if let Some(known) = remembered(&key) {
+        return known;
+    }
+    let scan = Arc::new(scanner.scan(text));
+    if scan.hits.len() <= PHRASES {
+        keep(key, &scan);
+    }
+    scan
+}
+
+fn remembered(key: &Key) -> Option<Arc<Scan>> {
+    let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(scan) = seen.young.get(key) {
+        return Some(Arc::clone(scan));
+    }
+    let scan = seen.old.remove(key)?;
+    seen.keep(*key, Arc::clone(&scan));
+    Some(scan)
+}
+
+fn keep(key: Key, scan: &Arc<Scan>) {
+    let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
+    seen.keep(key, Arc::clone(scan));
+}
+
+impl Generations {
+    fn keep(&mut self, key: Key, scan: Arc<Scan>) {
+        if self.young.len() >= ENTRIES / 2 {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(key, scan);
+    }
+}
+
+/// The places of a text that reach a score.
+pub(super) fn places(text: &str, scan: &Scan, least: f64) -> Vec<Placed> {
+    let places = scan.places(least).into_iter();
+    let places = places.map(|place| Placed {
+        extent: extent::extent(text, &place.span),
+        span: place.span,
+        score: place.score,
+        rules: place.rules,
+    });
+    places.collect()
+}

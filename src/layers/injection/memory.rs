@@ -1,0 +1,261 @@
+//! What earlier outputs of a conversation leave behind: an instruction that is split over several calls shows in none of them.
+//!
+//! Weak phrases of one source add up, and fade by half in three calls; a phrase that begins at the end of one output and goes on
+//! at the start of the next is read as one. Only the later output gets a verdict: what was said before is never rewritten.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::extent;
+use super::look::{self, Placed};
+use super::rules::Family;
+use super::scan::{Scan, Scanner};
+use crate::item::ToolOutput;
+use crate::names::ToolName;
+use crate::principal::Session;
+
+/// Calls after which a phrase counts half.
+const HALF_LIFE: f64 = 3.0;
+
+/// What the output itself must say before others are added to it.
+const OWN: f64 = 0.2;
+
+/// Tools of one conversation that are remembered.
+const SOURCES: usize = 32;
+
+/// Bytes at the end of an output, and at the start of the next, that are read as one.
+const SEAM: usize = 256;
+
+/// Sessions of tools' routes that are remembered, in two generations.
+const SESSIONS: usize = 8_192;
+
+/// What is remembered of one conversation up to an item.
+#[derive(Clone, Debug, Default)]
+pub(in crate::layers) struct Recall {
+    calls: u32,
+    call: Option<Arc<str>>,
+    sources: Vec<Source>,
+    /// The last key of an object, and where it stands.
+    key: Option<(String, Arc<str>)>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Source {
+    tool: Option<ToolName>,
+    /// The heaviest phrase of each family, and in which call it came.
+    phrases: BTreeMap<Family, (f64, u32)>,
+    tail: String,
+    tail_of: u32,
+}
+
+impl Recall {
+    /// Another message, whose outputs may answer without naming a call.
+    pub(in crate::layers) const fn next_message(&mut self) {
+        self.calls = self.calls.saturating_add(1);
+    }
+
+    /// Remembers a key until its value comes.
+    pub(super) fn key(&mut self, pointer: &str, key: &Arc<str>) {
+        self.key = Some((pointer.to_owned(), Arc::clone(key)));
+    }
+
+    /// A place over the key that stands at `pointer` and the start of its value.
+    pub(super) fn under(
+        &mut self,
+        scanner: &Scanner,
+        pointer: &str,
+        text: &str,
+        least: f64,
+    ) -> Option<Placed> {
+        let (at, key) = self.key.take()?;
+        let has_words = key.contains([' ', '_', '-', '.']);
+        (has_words && at == pointer).then(|| crossing(scanner, &key, text, least))?
+    }
+
+    /// Adds to the `places` of an output what earlier ones say, and remembers the output. `redacted` is the score from which
+    /// phrases were taken out and say nothing any more.
+    pub(super) fn hear(
+        &mut self,
+        scanner: &Scanner,
+        output: &ToolOutput,
+        (scan, places): (&Scan, &mut Vec<Placed>),
+        least: f64,
+        redacted: f64,
+    ) {
+        if output.call_id != self.call {
+            self.call.clone_from(&output.call_id);
+            self.next_message();
+        }
+        let now = self.calls;
+        let text = &*output.text;
+        let at = self
+            .sources
+            .iter()
+            .position(|source| source.tool == output.tool);
+        let mut source = at.map_or_else(
+            || Source {
+                tool: output.tool.clone(),
+                ..Source::default()
+            },
+            |at| self.sources.remove(at),
+        );
+        if let Some(recalled) = source.seam(scanner, text, least, now) {
+            places.push(recalled);
+        }
+        for place in look::places(text, scan, OWN) {
+            let lifted = source.lifted(scan, &place, now);
+            if lifted >= least && lifted > place.score {
+                match places.iter_mut().find(|known| known.span == place.span) {
+                    Some(known) => known.score = known.score.max(lifted),
+                    None => places.push(Placed {
+                        score: lifted,
+                        ..place
+                    }),
+                }
+            }
+        }
+        source.remember(scan, text, redacted, now);
+        if self.sources.len() >= SOURCES {
+            self.sources.remove(0);
+        }
+        self.sources.push(source);
+    }
+}
+
+impl Source {
+    /// The score of a place, with what earlier outputs say in other families.
+    fn lifted(&self, scan: &Scan, place: &Placed, now: u32) -> f64 {
+        let own: Vec<Family> = within(scan, &place.span).map(|hit| hit.family).collect();
+        let others = self
+            .phrases
+            .iter()
+            .filter(|(family, (_, then))| *then < now && !own.contains(family));
+        let miss: f64 = others
+            .map(|(_, (weight, then))| 1.0 - weight * fades(now - then))
+            .product();
+        1.0 - (1.0 - place.score) * miss
+    }
+
+    /// A place over the end of the output before and the start of this one.
+    fn seam(&self, scanner: &Scanner, text: &str, least: f64, now: u32) -> Option<Placed> {
+        if self.tail.is_empty() || self.tail_of >= now {
+            return None;
+        }
+        crossing(scanner, &self.tail, text, least)
+    }
+
+    fn remember(&mut self, scan: &Scan, text: &str, redacted: f64, now: u32) {
+        let gone: Vec<Range<usize>> = scan.places(redacted).into_iter().map(|p| p.span).collect();
+        for hit in &scan.hits {
+            let is_gone = gone
+                .iter()
+                .any(|gone| gone.start <= hit.span.start && hit.span.end <= gone.end);
+            if hit.family.is_weak() || is_gone {
+                continue;
+            }
+            let known = self.phrases.get(&hit.family);
+            let faded = known.map_or(0.0, |(weight, then)| weight * fades(now - then));
+            if hit.weight >= faded {
+                self.phrases.insert(hit.family, (hit.weight, now));
+            }
+        }
+        let tail = text.ceil_char_boundary(text.len().saturating_sub(SEAM));
+        text.get(tail..)
+            .unwrap_or_default()
+            .clone_into(&mut self.tail);
+        self.tail_of = now;
+    }
+}
+
+/// The worst place that begins in what stands before a text and ends in the text, as a place of the text.
+fn crossing(scanner: &Scanner, before: &str, text: &str, least: f64) -> Option<Placed> {
+    let head = text.get(..text.floor_char_boundary(SEAM))?;
+    let mut worst: Option<Placed> = None;
+    for between in [" ", ""] {
+        let joined = format!("{before}{between}{head}");
+        let start = before.len() + between.len();
+        let scan = look::look(scanner, &joined);
+        let places = scan.places(least).into_iter();
+        let crossing = places.filter(|p| p.span.start < before.len() && p.span.end > start);
+        for place in crossing {
+            let span = 0..place.span.end - start;
+            if worst.as_ref().is_none_or(|worst| place.score > worst.score) {
+                let extent = extent::extent(text, &span);
+                worst = Some(Placed {
+                    extent: 0..extent.end.max(span.end),
+                    span,
+                    score: place.score,
+                    rules: place.rules,
+                });
+            }
+        }
+    }
+    worst
+}
+
+fn within<'s>(scan: &'s Scan, span: &Range<usize>) -> impl Iterator<Item = &'s super::scan::Hit> {
+    let span = span.clone();
+    let hits = scan.hits.iter();
+    hits.filter(move |hit| span.start <= hit.span.start && hit.span.start <= span.end)
+}
+
+fn fades(calls: u32) -> f64 {
+    0.5_f64.powf(f64::from(calls) / HALF_LIFE)
+}
+
+/// What is remembered of the sessions of tools' routes, where each message has one answer alone. Bounded; what is forgotten is
+/// only that an earlier output was a little odd.
+#[derive(Default)]
+pub struct Recalls(Mutex<Generations>);
+
+type Key = (Arc<str>, Arc<str>, Arc<str>, Arc<str>);
+
+#[derive(Default)]
+struct Generations {
+    young: HashMap<Key, Recall>,
+    old: HashMap<Key, Recall>,
+}
+
+impl fmt::Debug for Recalls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recalls").finish_non_exhaustive()
+    }
+}
+
+fn key(session: &Session) -> Option<Key> {
+    let principal = &session.principal;
+    Some((
+        Arc::clone(&principal.tenant),
+        Arc::clone(&principal.issuer),
+        Arc::clone(&principal.subject),
+        Arc::from(session.key.as_ref()?.as_str()),
+    ))
+}
+
+impl Recalls {
+    /// What is remembered of the session.
+    pub(in crate::layers) fn of(&self, session: &Session) -> Recall {
+        let Some(key) = key(session) else {
+            return Recall::default();
+        };
+        let inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = inner.young.get(&key).or_else(|| inner.old.get(&key));
+        let mut recall = known.cloned().unwrap_or_default();
+        recall.next_message();
+        recall
+    }
+
+    /// Remembers it.
+    pub(in crate::layers) fn keep(&self, session: &Session, recall: Recall) {
+        let Some(key) = key(session).filter(|_| !recall.sources.is_empty()) else {
+            return;
+        };
+        let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if inner.young.len() >= SESSIONS / 2 {
+            inner.old = std::mem::take(&mut inner.young);
+        }
+        inner.young.insert(key, recall);
+    }
+}
