@@ -5,36 +5,14 @@
 //! What is forgotten is met for the first time again, which is the strict side.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use aws_lc_rs::digest::{Context, SHA256};
 use futures_util::future::{BoxFuture, ready};
 use jiff::Timestamp;
 
 use crate::names::ToolName;
-use crate::principal::Principal;
-
-/// Whose acquaintances: an end user, whatever the agent and the session.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Who {
-    /// Tenant.
-    pub tenant: Arc<str>,
-    /// Who vouches for the subject.
-    pub issuer: Arc<str>,
-    /// The end user.
-    pub subject: Arc<str>,
-}
-
-impl Who {
-    /// The end user of a principal.
-    pub fn of(principal: &Principal) -> Self {
-        Self {
-            tenant: Arc::clone(&principal.tenant),
-            issuer: Arc::clone(&principal.issuer),
-            subject: Arc::clone(&principal.subject),
-        }
-    }
-}
+pub use crate::principal::Who;
 
 /// What kind of target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -140,7 +118,7 @@ pub trait Acquainted: Send + Sync {
 
 /// Most users, and most targets of each, that are remembered by default.
 const USERS: usize = 4096;
-const EACH: usize = 512;
+pub(crate) const EACH: usize = 512;
 
 /// Acquaintances in memory: of too many the longest unused goes.
 #[derive(Debug)]

@@ -13,14 +13,15 @@ use jiff::Timestamp;
 use rust_decimal::Decimal;
 
 use crate::names::{RuleId, SessionKey};
+use crate::principal::Who;
 
-/// Whose account is charged.
+/// Whose account is charged: an end user's, or one of a session of theirs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Owner {
-    /// A session, which belongs to one principal.
-    Session(SessionKey),
-    /// An end user: tenant, issuer and subject.
-    Principal(Arc<str>, Arc<str>, Arc<str>),
+pub struct Owner {
+    /// The end user.
+    pub who: Who,
+    /// The session; `None`: the user's, in whatever session.
+    pub session: Option<SessionKey>,
 }
 
 /// One account: what one limit remembers of one owner.
@@ -53,8 +54,8 @@ pub enum Uncharged {
     /// The account of this rule would pass its limit.
     #[error("`{0}`: the limit is reached")]
     Exceeded(RuleId),
-    /// No further account can be remembered.
-    #[error("too many accounts are remembered")]
+    /// No further account of this user can be remembered.
+    #[error("too many accounts of this user, of this tenant, or in all are remembered")]
     Full,
     /// The ledger failed.
     #[error("{0}")]
@@ -93,12 +94,72 @@ const PARTS: i64 = 60;
 /// An account without a window is forgotten when nothing was charged for so long.
 const IDLE: Duration = Duration::from_hours(24);
 
-/// A ledger in memory. A new account beyond `capacity` is refused unless one has run out: to forget a live one would lift its
-/// limit.
+/// So many users at their limit fill a ledger in memory, and half as many a tenant's part of it.
+const USERS: usize = 6;
+
+/// A ledger in memory. A new account beyond what there is room for is refused unless one has run out: to forget a live one
+/// would lift its limit. Room is shared out, so that a user whose agent invents sessions leaves no other without.
 #[derive(Debug)]
 pub struct MemoryLedger {
-    capacity: usize,
-    accounts: Mutex<HashMap<Account, Book>>,
+    /// Most accounts of one user.
+    each: usize,
+    books: Mutex<Books>,
+}
+
+#[derive(Debug, Default)]
+struct Books {
+    accounts: HashMap<Account, Book>,
+    /// How many of them are a user's, and a tenant's.
+    users: HashMap<Who, usize>,
+    tenants: HashMap<Arc<str>, usize>,
+}
+
+impl Books {
+    /// Forgets what has run out.
+    fn prune(&mut self, now: i64) {
+        self.accounts.retain(|_, book| book.until > now);
+        self.users.clear();
+        self.tenants.clear();
+        for account in self.accounts.keys() {
+            let who = &account.owner.who;
+            *self.users.entry(who.clone()).or_default() += 1;
+            *self.tenants.entry(Arc::clone(&who.tenant)).or_default() += 1;
+        }
+    }
+
+    fn open(&mut self, entry: &Entry) -> &mut Book {
+        if !self.accounts.contains_key(&entry.account) {
+            let who = &entry.account.owner.who;
+            *self.users.entry(who.clone()).or_default() += 1;
+            *self.tenants.entry(Arc::clone(&who.tenant)).or_default() += 1;
+        }
+        self.accounts
+            .entry(entry.account.clone())
+            .or_insert_with(|| Book::of(entry.window))
+    }
+
+    /// Whether there is room for these further accounts, each of one user.
+    fn has_room<'a>(&self, new: impl Iterator<Item = &'a Account>, each: usize) -> bool {
+        let (all, tenant) = (each.saturating_mul(USERS), each.saturating_mul(USERS / 2));
+        let mut users: HashMap<&Who, usize> = HashMap::new();
+        let mut tenants: HashMap<&str, usize> = HashMap::new();
+        for account in new {
+            let who = &account.owner.who;
+            *users.entry(who).or_default() += 1;
+            *tenants.entry(&who.tenant).or_default() += 1;
+        }
+        let added: usize = users.values().sum();
+        let fits = |held: Option<&usize>, more: usize, most: usize| {
+            more == 0 || held.copied().unwrap_or(0).saturating_add(more) <= most
+        };
+        users
+            .into_iter()
+            .all(|(who, more)| fits(self.users.get(who), more, each))
+            && tenants
+                .into_iter()
+                .all(|(name, more)| fits(self.tenants.get(name), more, tenant))
+            && fits(Some(&self.accounts.len()), added, all)
+    }
 }
 
 /// Amounts by part of the window.
@@ -111,31 +172,26 @@ struct Book {
 }
 
 impl MemoryLedger {
-    /// A ledger for at most `capacity` accounts.
-    pub fn new(capacity: usize) -> Self {
+    /// A ledger for at most `each` accounts of one user, three times as many of one tenant, and six times in all.
+    pub fn new(each: usize) -> Self {
         Self {
-            capacity: capacity.max(1),
-            accounts: Mutex::default(),
+            each: each.max(1),
+            books: Mutex::default(),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Account, Book>> {
-        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether all entries fit, and whether there is room for their accounts.
-    fn fits(
-        &self,
-        accounts: &HashMap<Account, Book>,
-        entries: &[Entry],
-        now: i64,
-    ) -> Result<(), Uncharged> {
+    fn fits(&self, books: &Books, entries: &[Entry], now: i64) -> Result<(), Uncharged> {
         let mut added: HashMap<&Account, Decimal> = HashMap::new();
         for entry in entries {
             let exceeded = || Uncharged::Exceeded(entry.account.rule.clone());
             let own = added.entry(&entry.account).or_default();
             *own = own.checked_add(entry.amount).ok_or_else(exceeded)?;
-            let book = accounts.get(&entry.account);
+            let book = books.accounts.get(&entry.account);
             let known = book.map_or(Some(Decimal::ZERO), |book| book.total(now));
             let total = known.and_then(|known| known.checked_add(*own));
             let fits = match (total, entry.at_most) {
@@ -147,10 +203,9 @@ impl MemoryLedger {
                 return Err(exceeded());
             }
         }
-        let new = added
-            .keys()
-            .filter(|account| !accounts.contains_key(**account));
-        if accounts.len() + new.count() > self.capacity {
+        let new = added.keys().copied();
+        let new = new.filter(|account| !books.accounts.contains_key(account));
+        if !books.has_room(new, self.each) {
             return Err(Uncharged::Full);
         }
         Ok(())
@@ -249,38 +304,36 @@ impl Ledger for MemoryLedger {
 
 impl MemoryLedger {
     fn check_now(&self, entries: &[Entry], now: Timestamp) -> Result<(), Uncharged> {
-        let mut accounts = self.lock();
+        let mut books = self.lock();
         let now = now.as_millisecond();
-        match self.fits(&accounts, entries, now) {
+        match self.fits(&books, entries, now) {
             Err(Uncharged::Full) => {
-                accounts.retain(|_, book| book.until > now);
-                self.fits(&accounts, entries, now)
+                books.prune(now);
+                self.fits(&books, entries, now)
             }
             said => said,
         }
     }
 
     fn charge_now(&self, entries: &[Entry], now: Timestamp) -> Result<Charged, Uncharged> {
-        let mut accounts = self.lock();
+        let mut books = self.lock();
         let now = now.as_millisecond();
-        if self.fits(&accounts, entries, now) == Err(Uncharged::Full) {
-            accounts.retain(|_, book| book.until > now);
+        if self.fits(&books, entries, now) == Err(Uncharged::Full) {
+            books.prune(now);
         }
-        self.fits(&accounts, entries, now)?;
+        self.fits(&books, entries, now)?;
         let charged = entries.iter().map(|entry| {
-            let book = accounts
-                .entry(entry.account.clone())
-                .or_insert_with(|| Book::of(entry.window));
-            let index = book.add(now, entry.amount);
+            let index = books.open(entry).add(now, entry.amount);
             (entry.account.clone(), index, entry.amount)
         });
         Ok(Charged(charged.collect()))
     }
 
     fn give_back_now(&self, charged: &Charged) {
-        let mut accounts = self.lock();
+        let mut books = self.lock();
         for (account, index, amount) in &charged.0 {
-            let part = accounts
+            let part = books
+                .accounts
                 .get_mut(account)
                 .and_then(|book| book.parts.get_mut(index));
             if let Some(sum) = part {
@@ -299,12 +352,23 @@ mod tests {
 
     const HOUR: Duration = Duration::from_hours(1);
 
+    fn who(tenant: &str, subject: &str) -> Who {
+        Who {
+            tenant: tenant.into(),
+            issuer: "config".into(),
+            subject: subject.into(),
+        }
+    }
+
     fn entry(whose: &str, amount: i64, window: Option<Duration>, at_most: i64) -> Entry {
         Entry {
             account: Account {
                 rule: RuleId::from("tools[0].when[0]"),
                 of: None,
-                owner: Owner::Session(SessionKey::from(whose)),
+                owner: Owner {
+                    who: who("t", "ann"),
+                    session: Some(SessionKey::from(whose)),
+                },
             },
             amount: Decimal::from(amount),
             window,
@@ -385,6 +449,37 @@ mod tests {
                 .check_now(&[entry("b", 1, None, 1)], at(2 * 3600))
                 .is_err()
         );
+    }
+
+    #[test]
+    fn whoever_invents_sessions_leaves_room_for_others() {
+        let ledger = MemoryLedger::new(10);
+        let pay = |tenant: &str, subject: &str, session: usize| {
+            let mut one = entry(&session.to_string(), 1, None, 9);
+            one.account.owner.who = who(tenant, subject);
+            ledger.charge_now(&[one], at(0))
+        };
+        let opened = |tenant: &str, subject: &str| {
+            let sessions = 0..1000;
+            sessions
+                .filter(|n| pay(tenant, subject, *n).is_ok())
+                .count()
+        };
+        assert_eq!(opened("t", "mallory"), 10);
+        // Known accounts are charged as before, and others have room.
+        assert!(pay("t", "mallory", 0).is_ok());
+        assert_eq!(pay("t", "mallory", 999), Err(Uncharged::Full));
+        assert!(pay("t", "ann", 0).is_ok());
+        // Many users of one tenant fill that tenant's part alone.
+        let all: usize = (0..9).map(|n| opened("t", &format!("m{n}"))).sum();
+        assert_eq!(all, 30 - 11);
+        assert!(pay("t", "ann", 0).is_ok());
+        assert_eq!(pay("t", "bob", 0), Err(Uncharged::Full));
+        assert_eq!(opened("u", "ann"), 10);
+        // What has run out makes room again.
+        let mut late = entry("late", 1, None, 9);
+        late.account.owner.who = who("t", "bob");
+        ledger.charge_now(&[late], at(25 * 3600)).unwrap();
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub mod principal;
 pub mod protocols;
 pub mod provenance;
 pub mod proxy;
+pub mod record;
 pub mod serve;
 pub mod settings;
 pub mod source;

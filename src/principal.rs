@@ -30,6 +30,28 @@ pub struct Principal {
     pub scopes: BTreeSet<Arc<str>>,
 }
 
+/// An end user, whatever the agent and the session.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Who {
+    /// The customer of the platform.
+    pub tenant: Arc<str>,
+    /// Who vouches for the subject.
+    pub issuer: Arc<str>,
+    /// The end user.
+    pub subject: Arc<str>,
+}
+
+impl Who {
+    /// The end user of a principal.
+    pub fn of(principal: &Principal) -> Self {
+        Self {
+            tenant: Arc::clone(&principal.tenant),
+            issuer: Arc::clone(&principal.issuer),
+            subject: Arc::clone(&principal.subject),
+        }
+    }
+}
+
 /// One conversation of one principal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Session {

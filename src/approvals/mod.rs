@@ -88,7 +88,7 @@ impl Approvals {
     ) -> Result<Arc<Self>, Problems> {
         let approvers = people.approvers();
         let place = Place::new(approvers.url.clone());
-        let login = Login::new(approvers, &place).map_err(|cause| {
+        let login = Login::new(approvers, &place, settings.state_keys()).map_err(|cause| {
             Problem::new(format!("approvers cannot log in: {cause}"))
                 .help("check `approvers` in the config")
         })?;

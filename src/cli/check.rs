@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::overrides::SetArgs;
-use super::{Failure, is_styled, print, warn};
+use super::{Failure, is_styled, policy_diff, print, warn};
 use crate::clock::SystemClock;
 use crate::guard::{Guard, Parts};
 use crate::policy::{self, Policy};
@@ -22,6 +22,8 @@ use crate::verdict::{LayerId, Mode};
 pub enum Command {
     /// Check a policy file: every problem at once, with its line and what to do. Exit code 2 if there is one.
     Check(CheckArgs),
+    /// Replay recorded traffic against another policy: which calls would newly be stopped, which newly pass.
+    Diff(policy_diff::Args),
     /// Print the JSON Schema of policy files, for editors.
     Schema,
 }
@@ -45,6 +47,7 @@ pub struct CheckArgs {
 pub fn run(command: &Command) -> Result<(), Failure> {
     let args = match command {
         Command::Check(args) => args,
+        Command::Diff(args) => return policy_diff::run(args),
         Command::Schema => {
             print(format!("{:#}", policy::schema()));
             return Ok(());

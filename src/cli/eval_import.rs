@@ -1,15 +1,27 @@
 //! `holdpoint eval import`.
 
-use std::path::PathBuf;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
 
 use super::{Failure, print};
-use crate::eval::import::agentdojo;
+use crate::eval::import::logs::Api;
+use crate::eval::import::{agentdojo, injecagent, plain};
 
 /// Where recordings come from.
 #[derive(Debug, clap::Subcommand)]
 pub enum Source {
     /// Recorded runs of AgentDojo or AgentDyn: native run files or the Invariant Explorer export, one per line.
     Agentdojo(Agentdojo),
+    /// Test cases of InjecAgent, with the recorded outputs of models.
+    Injecagent(Injecagent),
+    /// Recorded conversations of tau-bench.
+    TauBench(Plain),
+    /// Logs of OpenAI's Chat Completions or Responses: conversations, or requests with their answers.
+    OpenaiLog(Plain),
+    /// Logs of Anthropic's Messages: conversations, or requests with their answers.
+    AnthropicLog(Plain),
+    /// What `holdpoint serve --record` wrote.
+    Recording(Plain),
 }
 
 /// Arguments of `holdpoint eval import agentdojo`.
@@ -27,19 +39,68 @@ pub struct Agentdojo {
     env: Option<PathBuf>,
 }
 
+/// Arguments of `holdpoint eval import injecagent`.
+#[derive(Debug, clap::Args)]
+pub struct Injecagent {
+    /// `test_cases_*` and, where models were recorded, `recorded_outputs`; `.jsonl` or `.jsonl.gz`.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Folder for the suite; must not be there yet.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Only the outputs of this model.
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+}
+
+/// Arguments of the other importers.
+#[derive(Debug, clap::Args)]
+pub struct Plain {
+    /// Recordings, `.jsonl` or `.jsonl.gz`.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Folder for the suite; must not be there yet.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
 /// Runs the command.
 pub fn run(source: &Source) -> Result<(), Failure> {
-    let Source::Agentdojo(args) = source;
-    let options = agentdojo::Options {
-        files: args.files.clone(),
-        env: args.env.clone(),
-        out: args.out.clone(),
-    };
-    let summary = agentdojo::import(&options).map_err(|e| Failure::Input(format!("error: {e}")))?;
+    match source {
+        Source::Agentdojo(args) => {
+            let options = agentdojo::Options {
+                files: args.files.clone(),
+                env: args.env.clone(),
+                out: args.out.clone(),
+            };
+            imported(agentdojo::import(&options), &args.out)
+        }
+        Source::Injecagent(args) => {
+            let options = injecagent::Options {
+                files: args.files.clone(),
+                model: args.model.clone(),
+                out: args.out.clone(),
+            };
+            imported(injecagent::import(&options), &args.out)
+        }
+        Source::TauBench(args) => imported(plain::tau_bench(&args.files, &args.out), &args.out),
+        Source::OpenaiLog(args) => {
+            imported(plain::log(&args.files, Api::OpenAi, &args.out), &args.out)
+        }
+        Source::Recording(args) => imported(plain::recorded(&args.files, &args.out), &args.out),
+        Source::AnthropicLog(args) => imported(
+            plain::log(&args.files, Api::Anthropic, &args.out),
+            &args.out,
+        ),
+    }
+}
+
+fn imported<S: Display, E: Display>(done: Result<S, E>, out: &Path) -> Result<(), Failure> {
+    let summary = done.map_err(|error| Failure::Input(format!("error: {error}")))?;
     print(summary);
     print(format!(
         "written to {0}; run it with: holdpoint eval run {0}",
-        args.out.display()
+        out.display()
     ));
     Ok(())
 }

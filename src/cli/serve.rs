@@ -34,6 +34,9 @@ pub struct Args {
     /// Where health and metrics are, in place of `listen.operations`.
     #[arg(long, value_name = "ADDR")]
     listen_operations: Option<SocketAddr>,
+    /// Record whole exchanges, without their secrets, to files in this folder, in place of `record.directory`.
+    #[arg(long, value_name = "DIR")]
+    record: Option<PathBuf>,
     #[command(flatten)]
     set: SetArgs,
     /// How log lines are written, to standard error.
@@ -98,7 +101,12 @@ fn overrides(args: &Args) -> Overrides {
     let given = listen
         .into_iter()
         .filter_map(|(key, address)| Some((key.to_owned(), address?.to_string())));
-    Overrides(given.chain(args.set.overrides().0).collect())
+    let record = args.record.iter().map(|folder| {
+        // The config's paths are relative to its own folder, those of the command line to where it was given.
+        let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.clone());
+        ("record.directory".to_owned(), folder.display().to_string())
+    });
+    Overrides(given.chain(record).chain(args.set.overrides().0).collect())
 }
 
 /// Holdpoint's own lines only, and what libraries warn of: at finer levels those show headers and bodies.
@@ -149,5 +157,8 @@ fn announce(settings: &Settings, policy: &policy::Policy, running: &Running) {
         tracing::info!(%address, "approvers listener");
     }
     tracing::info!(address = %addresses.operations, "operations listener");
+    if let Some(record) = &settings.record {
+        tracing::warn!(directory = %record.directory.display(), "exchanges are recorded");
+    }
     tracing::info!(policy = policy.name, hash = %policy.hash, "ready");
 }

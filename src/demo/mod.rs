@@ -332,6 +332,7 @@ fn settings(
             drain: Duration::from_secs(2),
             ..Timeouts::default()
         },
+        record: None,
     })
 }
 

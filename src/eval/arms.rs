@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use super::recorded::Strictness;
 use super::suite::Suite;
 use super::tokens::Check;
 use crate::policy::Modes;
@@ -13,7 +14,7 @@ use crate::verdict::{LayerId, Mode};
 /// One setting of the layers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arm {
-    /// `none`, `all`, `without:LAYER`, `only:LAYER`, `provenance:off`, or the name that the suite gives it.
+    /// `none`, `all`, `without:LAYER`, `only:LAYER`, `provenance:off`, `naive:typed`, or the name that the suite gives it.
     pub name: String,
     /// What each layer does.
     pub modes: Modes,
@@ -21,6 +22,8 @@ pub struct Arm {
     pub provenance: bool,
     /// Checks of the caller's identity that are left out.
     pub without: BTreeSet<Check>,
+    /// Reads the policy's `allow` otherwise; `None`: as it stands.
+    pub strictness: Option<Strictness>,
 }
 
 /// What a comparison answers.
@@ -65,6 +68,9 @@ pub struct Design {
 
 /// The groups that `--arms` takes for a suite without arms of its own.
 const GROUPS: [&str; 4] = ["none", "all", "leave-one-out", "only-one"];
+
+/// The arm of the naive rule: whatever the policy asks about must be the user's own words.
+pub(super) const NAIVE: &str = "naive:typed";
 
 /// The arm in which nobody knows who said what.
 const NO_PROVENANCE: &str = "provenance:off";
@@ -119,6 +125,7 @@ impl Design {
                 modes: bound.modes(&suite.policy, &arm.name),
                 without: arm.without.clone(),
                 provenance: true,
+                strictness: None,
             });
             design.arms = arms.collect();
             design.baseline.clone_from(&bound.without);
@@ -167,6 +174,10 @@ impl Design {
             let blind = arms.blind(all.clone());
             contrast(Question::Provenance, None, &blind, &whole);
         }
+        if Strictness::Typed.changes(&suite.policy) {
+            // What guards the text has no part in the naive rule.
+            arms.naive(all.clone().with(LayerId::Injection, Mode::Off));
+        }
         Self {
             arms: arms.0,
             baseline: none,
@@ -190,7 +201,9 @@ struct Arms(Vec<Arm>);
 impl Arms {
     /// Adds the arm; the name of the one that does the same if there is one.
     fn add(&mut self, name: String, modes: Modes) -> String {
-        let same = |arm: &&Arm| arm.provenance && acting(&arm.modes) == acting(&modes);
+        let same = |arm: &&Arm| {
+            arm.provenance && arm.strictness.is_none() && acting(&arm.modes) == acting(&modes)
+        };
         if let Some(arm) = self.0.iter().find(same) {
             return arm.name.clone();
         }
@@ -199,8 +212,20 @@ impl Arms {
             modes,
             provenance: true,
             without: BTreeSet::new(),
+            strictness: None,
         });
         name
+    }
+
+    /// Adds the arm of the naive rule.
+    fn naive(&mut self, modes: Modes) {
+        self.0.push(Arm {
+            name: NAIVE.to_owned(),
+            modes,
+            provenance: true,
+            without: BTreeSet::new(),
+            strictness: Some(Strictness::Typed),
+        });
     }
 
     /// Adds the arm in which `from` vouches for nothing.
@@ -210,6 +235,7 @@ impl Arms {
             modes,
             provenance: false,
             without: BTreeSet::new(),
+            strictness: None,
         });
         NO_PROVENANCE.to_owned()
     }

@@ -223,6 +223,16 @@ impl Case {
         })
     }
 
+    /// Whether the user openly asks for what is elsewhere injected: honest, and in a row of its own (`meta.goal_given_by_user`).
+    pub fn asked_for(&self) -> bool {
+        self.meta.get("goal_given_by_user") == Some(&Value::Bool(true))
+    }
+
+    /// The agent that was recorded, where its name is known (`meta.pipeline`).
+    pub fn pipeline(&self) -> Option<&str> {
+        self.meta.get("pipeline")?.as_str()
+    }
+
     /// Its cluster: itself where it names none.
     pub fn cluster(&self) -> &str {
         self.cluster.as_deref().unwrap_or(&self.id)

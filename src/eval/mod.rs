@@ -6,8 +6,10 @@
 pub mod arms;
 pub mod case;
 pub mod import;
+pub mod inspect;
 pub mod judge;
 mod keep;
+pub mod record;
 pub mod recorded;
 pub mod replay;
 pub mod report;
@@ -19,4 +21,5 @@ pub mod suite;
 pub mod tokens;
 pub mod world;
 
-pub use run::{EvalError, Plan, Readings, Stop, run};
+pub use keep::Begun;
+pub use run::{EvalError, Left, Out, Plan, Progress, Readings, Stop, measured, run};

@@ -6,8 +6,8 @@ use rusqlite::Connection;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::judge::{Change, quoted};
-use super::sql::{Bindings, is_true, to_json};
+use super::judge::{Change, identifier};
+use super::sql::{Bindings, Dialect, is_true, to_json};
 
 /// SQLite's own table of everything that the database defines.
 const SCHEMA: &str = "sqlite_schema";
@@ -108,6 +108,9 @@ impl Snapshot {
         let differing = names.into_iter().filter_map(|name| {
             let old = self.tables.get(name).unwrap_or(&nothing);
             let new = after.tables.get(name).unwrap_or(&nothing);
+            if old.has_rows_of(new) {
+                return None;
+            }
             let (removed, added) = (old.without(new), new.without(old));
             let changed = !(removed.is_empty() && added.is_empty());
             changed.then(|| Difference {
@@ -117,6 +120,24 @@ impl Snapshot {
             })
         });
         differing.collect()
+    }
+
+    /// Whether every table has the same rows, whatever may change of them.
+    pub fn is_as(&self, other: &Self) -> bool {
+        self.tables.len() == other.tables.len()
+            && self.tables.iter().all(|(name, table)| {
+                let twin = other.tables.get(name);
+                twin.is_some_and(|twin| table.has_rows_of(twin) || table.sorted() == twin.sorted())
+            })
+    }
+
+    /// As one text, the same for the same rows in any order.
+    pub(super) fn canonical(&self) -> String {
+        let tables = self.tables.iter().map(|(name, table)| {
+            let rows = table.sorted().into_iter().map(Value::String);
+            (name.clone(), rows.collect::<Value>())
+        });
+        Value::Object(tables.collect()).to_string()
     }
 
     /// As JSON: an array of row objects per table.
@@ -130,6 +151,42 @@ impl Snapshot {
 }
 
 impl Table {
+    /// Whether the rows are the same, in the same order.
+    fn has_rows_of(&self, other: &Self) -> bool {
+        let mut rows = self.rows.iter().zip(&other.rows);
+        self.rows.len() == other.rows.len() && rows.all(|(one, twin)| one.values == twin.values)
+    }
+
+    /// The rows in an order of their own.
+    fn sorted(&self) -> Vec<String> {
+        let rows = self.rows.iter().map(|row| Value::from(row.values.clone()));
+        let mut rows: Vec<_> = rows.map(|row| row.to_string()).collect();
+        rows.sort_unstable();
+        rows
+    }
+
+    /// Of rows as a server gives them: values, and whether each change is about the row.
+    pub(super) fn assembled(
+        columns: Vec<String>,
+        changes: &[&Change],
+        rows: impl IntoIterator<Item = (Vec<Value>, Vec<bool>)>,
+    ) -> Self {
+        let free = freed(&columns, changes);
+        let rows = rows.into_iter().map(|(values, about)| {
+            let mut may = Free::Nothing;
+            for (columns, about) in free.iter().zip(about) {
+                if about {
+                    may.widen(columns.as_deref());
+                }
+            }
+            Row { values, free: may }
+        });
+        Self {
+            rows: rows.collect(),
+            columns,
+        }
+    }
+
     /// Rows of this table, each as often as `other` has it less often.
     fn without(&self, other: &Self) -> Vec<Map<String, Value>> {
         let mut there: BTreeMap<String, usize> = BTreeMap::new();
@@ -175,6 +232,16 @@ impl Row {
     }
 }
 
+/// Of each change the columns that it frees, by index; `None`: the whole row.
+fn freed(columns: &[String], changes: &[&Change]) -> Vec<Option<Vec<usize>>> {
+    let index = |column: &String| columns.iter().position(|c| c == column);
+    let freed = changes.iter().map(|change| {
+        let named = change.columns.as_ref()?;
+        Some(named.iter().filter_map(index).collect())
+    });
+    freed.collect()
+}
+
 fn table(
     connection: &Connection,
     name: &str,
@@ -193,7 +260,7 @@ fn table(
         select += &change.condition();
     }
     select += " FROM ";
-    select += &quoted(name);
+    select += &identifier(name, Dialect::Sqlite);
     let mut statement = connection.prepare_cached(&select)?;
     let width = statement.column_count() - changes.len();
     let columns: Vec<String> = statement
@@ -201,14 +268,7 @@ fn table(
         .take(width)
         .map(str::to_owned)
         .collect();
-    let index = |column: &String| columns.iter().position(|c| c == column);
-    let free: Vec<Option<Vec<usize>>> = changes
-        .iter()
-        .map(|change| {
-            let named = change.columns.as_ref()?;
-            Some(named.iter().filter_map(index).collect())
-        })
-        .collect();
+    let free = freed(&columns, changes);
     let mut rows = bound.query(&mut statement)?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {

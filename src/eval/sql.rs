@@ -16,6 +16,36 @@ use crate::source::{Problem, Problems, SourceFile, Spot};
 /// Parameters that every statement of a suite may name, besides those that its author declares.
 pub const COMMON: &[&str] = &["principal", "tenant", "session", "trial"];
 
+/// Statements that a connection of a sandbox or a judge keeps prepared.
+pub(super) const STATEMENTS: usize = 512;
+
+/// Whose SQL it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Dialect {
+    /// SQLite's.
+    #[default]
+    Sqlite,
+    /// PostgreSQL's.
+    Postgres,
+    /// MySQL's and MariaDB's.
+    Mysql,
+}
+
+impl Dialect {
+    /// Every one.
+    pub const ALL: [Self; 3] = [Self::Sqlite, Self::Postgres, Self::Mysql];
+
+    /// Its name in a suite.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Sqlite => "sqlite",
+            Self::Postgres => "postgres",
+            Self::Mysql => "mysql",
+        }
+    }
+}
+
 /// One statement, with the place it was written at.
 #[derive(Clone, Debug)]
 pub struct Sql {
@@ -54,22 +84,44 @@ impl Sql {
                     .problem("the SQL has a parameter without a name")
                     .help("write `:name` in place of `?`"));
             };
-            let name = bare(name);
-            if !names.contains(&name) && !COMMON.contains(&name) {
-                let known: Vec<_> = names
-                    .iter()
-                    .chain(COMMON)
-                    .map(|n| format!(":{n}"))
-                    .collect();
-                return Err(self
-                    .problem(&format!("nothing is bound to the SQL parameter `:{name}`"))
-                    .help(format!("bound here: {}", known.join(", "))));
-            }
+            self.known(bare(name), names)?;
         }
         Ok(())
     }
 
-    fn problem(&self, message: &str) -> Problem {
+    /// What looks like a parameter in it, without colon.
+    pub(super) fn parameters(&self) -> impl Iterator<Item = String> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let mut rest = &*self.text;
+        std::iter::from_fn(move || {
+            loop {
+                let (_, after) = rest.split_once(':')?;
+                let (name, behind) =
+                    after.split_at(after.find(|c| !plain(c)).unwrap_or(after.len()));
+                rest = behind;
+                if name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+                    return Some(name.to_owned());
+                }
+            }
+        })
+    }
+
+    /// A parameter must be bound by somebody.
+    pub(super) fn known(&self, name: &str, names: &[&str]) -> Result<(), Problem> {
+        if names.contains(&name) || COMMON.contains(&name) {
+            return Ok(());
+        }
+        let known: Vec<_> = names
+            .iter()
+            .chain(COMMON)
+            .map(|n| format!(":{n}"))
+            .collect();
+        Err(self
+            .problem(&format!("nothing is bound to the SQL parameter `:{name}`"))
+            .help(format!("bound here: {}", known.join(", "))))
+    }
+
+    pub(super) fn problem(&self, message: &str) -> Problem {
         Problem::new(message).at(self.at.clone())
     }
 }
@@ -211,6 +263,11 @@ impl Bindings {
         self
     }
 
+    /// The value of a parameter.
+    pub(super) fn value(&self, name: &str) -> &SqlValue {
+        self.0.get(name).unwrap_or(&SqlValue::Null)
+    }
+
     /// Binds every parameter that the statement names.
     ///
     /// # Errors
@@ -268,6 +325,7 @@ pub fn to_json(value: ValueRef<'_>) -> Value {
 pub fn is_true(value: &Value) -> bool {
     match value {
         Value::Number(number) => number.as_f64().is_some_and(|n| n != 0.0),
+        Value::Bool(value) => *value,
         _ => false,
     }
 }

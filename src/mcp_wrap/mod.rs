@@ -99,9 +99,11 @@ where
         Arc::clone(&board),
         stdin.downgrade(),
     );
+    let housekeeping = serve::Housekeeping::new(&policy, &stores)?;
     let (service, _) = serve::proxy(&settings, &policy, stores, Vec::new(), upstream.clone())?;
 
     let (process, child_in, child_out) = Process::start(&program).map_err(WrapError::Start)?;
+    let _kept = housekeeping.begin();
     tokio::spawn(write_child(child_in, lines));
     let (out, messages) = mpsc::channel(ROOM);
     let reader = tokio::spawn(server::read(

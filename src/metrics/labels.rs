@@ -73,6 +73,31 @@ impl ConnectionLimit {
     }
 }
 
+/// Why an exchange was not recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unrecorded {
+    /// Exchanges came faster than they could be written.
+    QueueFull,
+    /// The disk took no more: recording has stopped with this one.
+    Disk,
+    /// Recording had stopped before.
+    Stopped,
+}
+
+impl Unrecorded {
+    /// Every reason.
+    pub const ALL: [Self; 3] = [Self::QueueFull, Self::Disk, Self::Stopped];
+
+    /// The label.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::QueueFull => "queue_full",
+            Self::Disk => "disk",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
 /// Values of the label `verdict`: as [`crate::verdict::Verdict::label`] gives them, and a failed layer's denial apart from the others.
 pub(super) const VERDICTS: [&str; 5] = ["allow", "rewrite", "hold", "deny", UNDECIDED];
 /// The label of a layer that failed.

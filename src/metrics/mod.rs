@@ -1,6 +1,7 @@
 //! Prometheus metrics. Names, labels and units are a promise: see `docs/reference/metrics.md`.
 
 mod labels;
+mod recordings;
 mod tickets;
 
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use prometheus::{
     Registry, TextEncoder, core::Collector,
 };
 
-pub use self::labels::{ConnectionLimit, NO_ROUTE, UpstreamFault};
+pub use self::labels::{ConnectionLimit, NO_ROUTE, Unrecorded, UpstreamFault};
 use self::labels::{MODES, STATUSES, UNDECIDED, VERDICTS};
 use crate::guard::{Decision, Observer};
 use crate::item::{Exchange, Item};
@@ -53,6 +54,7 @@ pub struct Metrics {
     in_flight: IntGauge,
     clients: Clients,
     approvers: Approvers,
+    recordings: recordings::Recordings,
     build: IntGaugeVec,
 }
 
@@ -248,6 +250,7 @@ impl Metrics {
             ),
             clients: Clients::new(&registry),
             approvers: Approvers::new(&registry),
+            recordings: recordings::Recordings::new(&registry),
             build: registered(
                 &registry,
                 IntGaugeVec::new(
@@ -419,6 +422,22 @@ impl Metrics {
             .told
             .with_label_values(&[name, outcome])
             .inc();
+    }
+
+    /// Whether exchanges are recorded.
+    pub fn recording(&self, on: bool) {
+        self.recordings.on.set(i64::from(on));
+    }
+
+    /// An exchange was written.
+    pub fn recorded(&self) {
+        self.recordings.written.inc();
+    }
+
+    /// An exchange was not written.
+    pub fn unrecorded(&self, why: Unrecorded) {
+        let missed = &self.recordings.missed;
+        missed.with_label_values(&[why.as_str()]).inc();
     }
 
     /// A click of Slack.

@@ -219,6 +219,9 @@ fn driver(
         transit.fault(UpstreamFault::Unreadable, &what);
         return Err(refuse::RESPONSE_UNREADABLE.refusal());
     }
+    if let Some(taken) = &transit.taken {
+        taken.answered(head.status, head.headers.get(header::CONTENT_TYPE));
+    }
     let protocol = &transit.entry.protocol;
     let reader = if transit.guard.renders() {
         protocol.rendered_response(request, head)

@@ -39,7 +39,8 @@ use crate::protocols::http_tools::problem;
 use crate::protocols::openai_chat;
 use crate::protocols::{Refusal, Request, Written};
 use crate::provenance::{self, Tie};
-use crate::settings;
+use crate::record::{Begun, Recorder, Taken};
+use crate::settings::{self, RouteProtocol};
 use crate::wire::body::{self, Encodings, Pace};
 use crate::wire::budget::Budget;
 use crate::wire::json::{BODY_DEPTH, Document};
@@ -47,6 +48,24 @@ use crate::wire::media::{Media, media};
 use crate::wire::offload::offload;
 
 pub(crate) const POLICY: HeaderName = HeaderName::from_static("holdpoint-policy");
+/// Header fields that are recorded on every route.
+const RECORDED: [HeaderName; 6] = [
+    header::CONTENT_TYPE,
+    header::ACCEPT,
+    HeaderName::from_static("mcp-protocol-version"),
+    HeaderName::from_static("mcp-session-id"),
+    HeaderName::from_static("anthropic-version"),
+    HeaderName::from_static("anthropic-beta"),
+];
+/// Header fields that carry credentials: never recorded, whatever a tool takes them for.
+const UNRECORDED: [HeaderName; 6] = [
+    header::AUTHORIZATION,
+    header::PROXY_AUTHORIZATION,
+    header::COOKIE,
+    HeaderName::from_static("x-api-key"),
+    HeaderName::from_static("api-key"),
+    HeaderName::from_static("holdpoint-ticket"),
+];
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// Characters of the policy's hash that a response shows.
@@ -82,6 +101,8 @@ pub(super) struct Gate<U> {
     pub(super) holds: Arc<Holds>,
     pub(super) sessions: Sessions,
     pub(super) evidence: Arc<provenance::Sessions>,
+    /// `None`: nothing is recorded.
+    pub(super) recorder: Option<Arc<Recorder>>,
     pub(super) upstream: U,
 }
 
@@ -261,6 +282,7 @@ impl<U: Upstream> Gate<U> {
         let upstream = upstream.filter(|_| entry.protocol.kind() != RouteKind::Model);
         let leaving =
             upstream.map(|upstream| Arc::new(self.forwarding.own(&request.parts, upstream)));
+        let taken = self.recorded(entry, &guard, &session, &request);
         let transit = Arc::new(Transit {
             guard,
             guards: Arc::clone(&self.setup.guard),
@@ -275,6 +297,7 @@ impl<U: Upstream> Gate<U> {
             trail,
             taint: Arc::default(),
             reached: Arc::default(),
+            taken,
         });
         let judged = judge(&transit, &request).await?;
         let waiting = match waiting(&transit, &request, judged) {
@@ -357,7 +380,12 @@ impl<U: Upstream> Gate<U> {
                 let receipt = entry.protocol.replayed(&request, receipt);
                 answer::replay(&transit, &request, receipt).await
             }
-            (Ok(Written::Refuse(refusal)), _) => Err(Box::new(refusal)),
+            (Ok(Written::Refuse(refusal)), _) => {
+                if let Some(taken) = &transit.taken {
+                    taken.refused(refusal.code);
+                }
+                Err(Box::new(refusal))
+            }
             (Ok(Written::Ask(answer, refusal)), _) => {
                 let route = entry.route.name.as_str();
                 transit.metrics.refused(route, refusal.code);
@@ -420,6 +448,35 @@ impl<U: Upstream> Gate<U> {
         redemption.start(&self.tasks).await
     }
 
+    /// What is kept of the exchange, where it is recorded: nothing is copied.
+    fn recorded(
+        &self,
+        entry: &Entry,
+        guard: &Guard,
+        session: &Session,
+        request: &Request,
+    ) -> Option<Arc<Taken>> {
+        let recorder = Arc::clone(self.recorder.as_ref()?);
+        let parts = &request.parts;
+        let own = self.setup.settings.principals.header();
+        let headers = recorded_headers(entry)
+            .filter(|name| Some(name) != own)
+            .filter_map(|name| {
+                let value = parts.headers.get(&name)?.clone();
+                Some((name, value))
+            });
+        let begun = Begun {
+            route: (entry.route.name.to_string(), entry.protocol.name()),
+            policy: guard.policy().hash.0.to_string(),
+            session: Arc::new(session.clone()),
+            target: (parts.method.to_string(), parts.uri.to_string()),
+            headers: headers.collect(),
+            media: parts.headers.get(header::CONTENT_TYPE).cloned(),
+            body: request.body.clone(),
+        };
+        Some(Arc::new(Taken::new(recorder, begun)))
+    }
+
     /// Refuses a session of the upstream that somebody else uses.
     fn owned(
         &self,
@@ -475,6 +532,18 @@ impl<U: Upstream> Gate<U> {
         *outgoing.headers_mut() = self.forwarding.outgoing(&request.parts, upstream, exact);
         outgoing
     }
+}
+
+/// Header fields that a protocol is read by, and those of a route's tools. None of them says who calls.
+fn recorded_headers(entry: &Entry) -> impl Iterator<Item = HeaderName> {
+    let tools = match &entry.route.protocol {
+        RouteProtocol::HttpTools(http) => http.tools.as_slice(),
+        _ => &[],
+    };
+    let arguments = tools.iter().flat_map(|tool| &tool.headers);
+    let arguments = arguments.filter_map(|name| HeaderName::from_bytes(name.as_bytes()).ok());
+    let arguments = arguments.filter(|name| !UNRECORDED.contains(name));
+    RECORDED.into_iter().chain(arguments)
 }
 
 /// A whole body; `None`: it broke, or is above the limit.

@@ -57,6 +57,7 @@ use crate::protocols::http_tools::HttpTools;
 use crate::protocols::mcp::Mcp;
 use crate::protocols::openai_chat::OpenAiChat;
 use crate::provenance;
+use crate::record::Recorder;
 use crate::settings::{Limits, Route, RouteProtocol, Settings};
 use crate::source::Problems;
 use crate::verdict::Reason;
@@ -119,6 +120,18 @@ impl<U> fmt::Debug for ProxyService<U> {
 /// # Errors
 /// Routes that cannot work, such as two tools on one method and path.
 pub fn service<U: Upstream>(setup: Setup, upstream: U) -> Result<ProxyService<U>, Problems> {
+    recorded_service(setup, upstream, None)
+}
+
+/// As [`service()`], with whoever records its exchanges.
+///
+/// # Errors
+/// As [`service()`].
+pub fn recorded_service<U: Upstream>(
+    setup: Setup,
+    upstream: U,
+    recorder: Option<Arc<Recorder>>,
+) -> Result<ProxyService<U>, Problems> {
     let settings = &setup.settings;
     let routes = Routes::new(settings)?;
     let codes: Vec<_> = error_codes().collect();
@@ -151,6 +164,7 @@ pub fn service<U: Upstream>(setup: Setup, upstream: U) -> Result<ProxyService<U>
             settings.limits.provenance_sessions,
         )),
         routes,
+        recorder,
         upstream,
         setup,
     })))

@@ -144,6 +144,9 @@ impl Driver {
             Frame::Event(event) => event.data.as_ref().map_or(0, String::len),
         };
         self.seen += bytes;
+        if let Some(taken) = &self.transit.taken {
+            taken.came(&frame);
+        }
         offload(bytes, || self.reader.push(frame)).map_err(|malformed| self.malformed(malformed))
     }
 

@@ -18,6 +18,7 @@ use crate::item::{Exchange, Item, Leg, Located, RouteKind};
 use crate::metrics::{Metrics, Unscanned, UpstreamFault};
 use crate::principal::Session;
 use crate::protocols::Unjudged;
+use crate::record::Taken;
 use crate::settings::Settings;
 use crate::verdict::{Mode, Undecided, Verdict};
 use crate::wire::budget::Budget;
@@ -43,6 +44,8 @@ pub(super) struct Transit {
     pub(super) taint: Arc<Taint>,
     /// What the calls of this exchange have reached, until it is known that they were carried out.
     pub(super) reached: Arc<Mutex<Vec<Digest>>>,
+    /// `None`: the exchange is not recorded.
+    pub(super) taken: Option<Arc<Taken>>,
 }
 
 /// What the guard said, and how many bytes of text it was about.
@@ -102,6 +105,9 @@ impl Transit {
         };
         let mut decision = self.guard.decide_in(&exchange, groups, &self.taint).await?;
         self.pages(&mut decision);
+        if let Some(taken) = &self.taken {
+            taken.judged(leg, &exchange.items, &decision.rulings);
+        }
         let reached = self.guard.reached(&exchange, &decision);
         self.lock_reached().extend(reached);
         if let Some(trail) = &self.trail {

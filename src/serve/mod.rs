@@ -25,6 +25,7 @@ use agents::{Door, Speech};
 use arc_swap::ArcSwap;
 use axum::Router;
 use furnish::furnished;
+pub(crate) use housekeeping::{Housekeeping, Kept};
 use places::Places;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -37,15 +38,14 @@ use crate::control::health::{self, Operations, Readiness};
 use crate::coverage;
 use crate::forward::{ForwardProxy, Network};
 use crate::guard::{Guard, Observer, Parts};
-use crate::layers::tickets::reconcile::Reconciler;
 use crate::metrics::Metrics;
 use crate::policy::Policy;
-use crate::proxy::{HttpUpstream, ProxyService, Setup, Upstream, readers, service};
+use crate::proxy::{HttpUpstream, ProxyService, Setup, Upstream, readers, recorded_service};
+use crate::record::{Recorder, RecorderParts};
 use crate::settings::{Listen, Settings};
 use crate::source::{Problem, Problems};
 use crate::store::tickets::TicketStore;
 use crate::store::{Stores, tickets};
-use crate::verdict::{LayerId, Mode};
 
 /// Bound addresses: with port 0 in the settings the system has chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +82,8 @@ pub struct Running {
     agents: JoinHandle<()>,
     forward: Option<JoinHandle<()>>,
     control: Vec<JoinHandle<()>>,
+    _kept: Kept,
+    recorder: Option<Arc<Recorder>>,
     drain: Duration,
 }
 
@@ -120,10 +122,14 @@ impl Running {
             }
             service.settled().await;
         };
-        match tokio::time::timeout(self.drain, ended).await {
+        let drained = match tokio::time::timeout(self.drain, ended).await {
             Ok(()) => Drained::Whole,
             Err(_) => Drained::Cut,
+        };
+        if let Some(recorder) = &self.recorder {
+            recorder.finish().await;
         }
+        drained
     }
 }
 
@@ -169,6 +175,7 @@ pub fn open_stores_at(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Stor
             Ok(opened) => {
                 stores.tickets = Some(opened.tickets);
                 stores.ledger = opened.ledger.unwrap_or(stores.ledger);
+                stores.acquainted = opened.acquainted.unwrap_or(stores.acquainted);
             }
             Err(error) => problems
                 .0
@@ -235,11 +242,12 @@ pub async fn start_with(
     let stores = furnished(&settings, (&people, &metrics), stores);
     let tickets = stores.tickets.clone();
     let clock = Arc::clone(&stores.clock);
+    let recorder = recorder(&settings, &stores, &metrics)?;
     let upstream = HttpUpstream::new(&settings)?;
-    let reconciler = reconciler(&policy, &stores)?;
+    let housekeeping = Housekeeping::new(&policy, &stores)?;
     let told = (extras.observers, &metrics);
     let setup = setup(&settings, &policy, stores, told)?;
-    let service = service(setup.clone(), upstream)?;
+    let service = recorded_service(setup.clone(), upstream, recorder.clone())?;
     service.load().await?;
 
     let listen = &settings.listen;
@@ -277,7 +285,6 @@ pub async fn start_with(
             tickets: tickets.clone(),
         }),
     )];
-    control.extend(tickets.map(housekeeping::spawn));
     if let Some((listener, store)) = approvers {
         let approvals = Approvals::new(&settings, people, store, clock, Arc::clone(&metrics))?;
         approvals.load().await?;
@@ -285,9 +292,6 @@ pub async fn start_with(
         let tls = listen.approvers_tls.as_ref();
         let tls = tls.map(|files| tls::acceptor("listen.approvers.tls", files, tls::ONE));
         control.push(approvers::spawn(listener, tls.transpose()?, approvals));
-    }
-    if let Some(reconciler) = reconciler {
-        control.push(tokio::spawn(reconciler.run()));
     }
     let stop_agents = CancellationToken::new();
     let door = Door {
@@ -318,6 +322,8 @@ pub async fn start_with(
         agents,
         forward,
         control,
+        _kept: housekeeping.begin(),
+        recorder,
         drain: settings.timeouts.drain,
     })
 }
@@ -336,17 +342,26 @@ pub(crate) fn proxy<U: Upstream>(
     let people = Arc::new(People::new(settings.approvers.clone()));
     let metrics = Metrics::new();
     let stores = furnished(settings, (&people, &metrics), stores);
+    let recorder = recorder(settings, &stores, &metrics)?;
     let setup = setup(settings, policy, stores, (observers, &metrics))?;
-    Ok((service(setup, upstream)?, metrics))
+    Ok((recorded_service(setup, upstream, recorder)?, metrics))
 }
 
-/// What finds out about calls of unknown outcome, where tickets are enforced and a rule says how.
-fn reconciler(policy: &Arc<Policy>, stores: &Stores) -> Result<Option<Reconciler>, Problems> {
-    if policy.modes.of(LayerId::Tickets) != Mode::Enforce {
-        return Ok(None);
-    }
-    let reconciler = Reconciler::new(policy, stores)?;
-    Ok(reconciler.filter(Reconciler::has_recipes))
+/// Who records exchanges, where the settings say so.
+fn recorder(
+    settings: &Settings,
+    stores: &Stores,
+    metrics: &Arc<Metrics>,
+) -> Result<Option<Arc<Recorder>>, Problems> {
+    let start = |record| {
+        Recorder::start(RecorderParts {
+            record,
+            settings,
+            register: Arc::clone(&stores.register),
+            metrics: Arc::clone(metrics),
+        })
+    };
+    settings.record.as_ref().map(start).transpose()
 }
 
 /// What every listener for agents shares: one guard, proved to see what comes.

@@ -8,6 +8,7 @@ mod open;
 mod people;
 mod read;
 mod register;
+mod stores;
 pub mod template;
 
 pub use identity::*;
@@ -16,3 +17,4 @@ pub use open::SqlStores;
 pub use people::*;
 pub(crate) use read::is_local;
 pub use read::{Checked, Environment, Overrides, environment, load, parse, read};
+pub use stores::*;

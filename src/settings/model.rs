@@ -8,15 +8,11 @@ use std::time::Duration;
 
 use http::{HeaderName, Method, Uri};
 
-use super::{Approvers, JwtPrincipals, MtlsPrincipals, PlacedSecret};
+use super::{Approvers, JwtPrincipals, MtlsPrincipals, PlacedSecret, SqlStore, TicketSettings};
 use crate::item::RouteKind;
 use crate::layers::egress::Registered;
 use crate::names::{RouteName, SessionKey, StoreName, ToolName, UpstreamName};
 use crate::principal::Principal;
-use crate::store::sql::ServerTls;
-use crate::store::tickets::TicketLimits;
-use crate::store::tickets::issued::Issuer;
-use crate::wire::seal::SealingKey;
 
 /// What metrics, logs and decisions call the forward listener, as a route and as the upstream behind it.
 pub const FORWARD: &str = "forward";
@@ -55,6 +51,22 @@ pub struct Settings {
     pub limits: Limits,
     /// Durations.
     pub timeouts: Timeouts,
+    /// Where exchanges are recorded; `None`: they are not.
+    pub record: Option<RecordSettings>,
+}
+
+/// Where exchanges are recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordSettings {
+    /// The folder, made if missing.
+    pub directory: PathBuf,
+    /// Bytes of one file before the next is begun.
+    pub file_size: usize,
+}
+
+impl RecordSettings {
+    /// The size where the config does not say.
+    pub const FILE_SIZE: usize = 64 << 20;
 }
 
 /// Addresses to listen on, no two equal, and who is let in at the agents' one.
@@ -340,49 +352,6 @@ impl BodyKind {
             Self::Multipart => "multipart/form-data",
         }
     }
-}
-
-/// A read-only database.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SqlStore {
-    /// An SQLite file.
-    Sqlite(PathBuf),
-    /// A PostgreSQL server.
-    Postgres(SqlServer),
-    /// A MySQL or MariaDB server.
-    MySql(SqlServer),
-}
-
-/// A database behind a network.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SqlServer {
-    /// Its URL with user and password, read from the environment.
-    pub url: Secret,
-    /// How the connection is kept private.
-    pub tls: ServerTls,
-}
-
-/// Where tickets live.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TicketPlace {
-    /// An SQLite file, made if missing; one process serves it.
-    File(PathBuf),
-    /// A PostgreSQL database, which several processes may serve.
-    Postgres(SqlServer),
-}
-
-/// The ticket store.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TicketSettings {
-    /// Where tickets live.
-    pub store: TicketPlace,
-    /// How much it takes, and for how long it remembers.
-    pub limits: TicketLimits,
-    /// What seals the states that clients carry between a question to their user and its answer, at most two: the first
-    /// seals, both open. None: the process has one of its own.
-    pub state_keys: Vec<SealingKey>,
-    /// Whose signed tickets are taken, where a rule names them.
-    pub issuers: Vec<Issuer>,
 }
 
 /// On whose behalf requests come.

@@ -1,7 +1,7 @@
 //! Definitions of tools as they were last offered: a ticket is bound to the one that its approver could know.
 //!
-//! What an agent is offered is kept for its principal, since a server may offer each something else; what a document describes
-//! holds for everybody. Kept in memory. After a restart nothing is known until a list of tools passes again, and what is not
+//! What an agent is offered is kept for its session, since a server may offer each client something else: two clients of one user
+//! say nothing of each other's tools. What a document describes holds for everybody. Kept in memory. After a restart nothing is known until a list of tools passes again, and what is not
 //! known has not changed: only two definitions that both were seen and differ are a change.
 
 use std::collections::{HashMap, VecDeque};
@@ -10,34 +10,30 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
-use crate::names::{RouteName, ToolName};
-use crate::principal::Principal;
+use crate::names::{RouteName, SessionKey, ToolName};
+use crate::principal::{Session, Who};
 use crate::store::tickets::digest::sha256_hex;
 use crate::wire::json::{BODY_DEPTH, Document};
 
-/// Definitions that are kept; the one seen first makes room.
+/// Definitions that are kept. The one seen first makes room, of the user who has most: nobody drives out others'.
 const KEPT: usize = 50_000;
 
-/// For whom, where, and what.
+/// Where, in which session of a user, and what.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Key {
     route: RouteName,
     tool: ToolName,
-    tenant: Arc<str>,
-    issuer: Arc<str>,
-    subject: Arc<str>,
     agent: Arc<str>,
+    session: Option<SessionKey>,
 }
 
 impl Key {
-    fn new(route: &RouteName, principal: &Principal, tool: &ToolName) -> Self {
+    fn new(route: &RouteName, session: &Session, tool: &ToolName) -> Self {
         Self {
             route: route.clone(),
             tool: tool.clone(),
-            tenant: Arc::clone(&principal.tenant),
-            issuer: Arc::clone(&principal.issuer),
-            subject: Arc::clone(&principal.subject),
-            agent: Arc::clone(&principal.agent),
+            agent: Arc::clone(&session.principal.agent),
+            session: session.key.clone(),
         }
     }
 }
@@ -49,17 +45,62 @@ struct Seen {
     hash: Arc<str>,
 }
 
+/// One user's.
 #[derive(Default)]
-struct Offered {
+struct Own {
     by: HashMap<Key, Seen>,
     order: VecDeque<Key>,
 }
 
-/// See the module.
 #[derive(Default)]
+struct Offered {
+    to: HashMap<Who, Own>,
+    kept: usize,
+}
+
+impl Offered {
+    fn seen(&self, who: &Who, key: &Key) -> Option<&Seen> {
+        self.to.get(who)?.by.get(key)
+    }
+
+    fn keep(&mut self, who: Who, key: Key, seen: Seen, most: usize) {
+        let own = self.to.entry(who).or_default();
+        if own.by.insert(key.clone(), seen).is_some() {
+            return;
+        }
+        own.order.push_back(key);
+        self.kept += 1;
+        if self.kept > most {
+            self.forget_one();
+        }
+    }
+
+    fn forget_one(&mut self) {
+        let largest = self.to.iter_mut().max_by_key(|(_, own)| own.by.len());
+        if let Some((who, own)) = largest
+            && let Some(oldest) = own.order.pop_front()
+        {
+            own.by.remove(&oldest);
+            self.kept -= 1;
+            if own.by.is_empty() {
+                let who = who.clone();
+                self.to.remove(&who);
+            }
+        }
+    }
+}
+
+/// See the module.
 pub struct Definitions {
     described: HashMap<(RouteName, ToolName), Arc<str>>,
+    most: usize,
     offered: Mutex<Offered>,
+}
+
+impl Default for Definitions {
+    fn default() -> Self {
+        Self::described([])
+    }
 }
 
 impl fmt::Debug for Definitions {
@@ -78,42 +119,31 @@ impl Definitions {
             described: by
                 .map(|(route, tool, hash)| ((route, tool), hash))
                 .collect(),
+            most: KEPT,
             offered: Mutex::default(),
         }
     }
 
-    /// A definition that passed to, or came with, an agent of this principal. `source` is its JSON.
-    pub fn offer(&self, route: &RouteName, principal: &Principal, tool: &ToolName, source: &Bytes) {
+    /// A definition that passed to, or came with, an agent in this session. `source` is its JSON.
+    pub fn offer(&self, route: &RouteName, session: &Session, tool: &ToolName, source: &Bytes) {
         let raw = sha256_hex(source);
-        let key = Key::new(route, principal, tool);
-        let known = |offered: &Offered| offered.by.get(&key).is_some_and(|seen| seen.raw == raw);
+        let (who, key) = (Who::of(&session.principal), Key::new(route, session, tool));
+        let known =
+            |offered: &Offered| offered.seen(&who, &key).is_some_and(|seen| seen.raw == raw);
         if known(&self.lock()) {
             return;
         }
         let Some(hash) = hash(source) else { return };
-        let mut offered = self.lock();
-        let seen = Seen { raw, hash };
-        if offered.by.insert(key.clone(), seen).is_none() {
-            offered.order.push_back(key);
-            if offered.order.len() > KEPT
-                && let Some(oldest) = offered.order.pop_front()
-            {
-                offered.by.remove(&oldest);
-            }
-        }
+        self.lock().keep(who, key, Seen { raw, hash }, self.most);
     }
 
     /// Lower-case hex of the SHA-256 of the definition's canonical JSON, as last seen; `None`: it was not.
-    pub fn of(
-        &self,
-        route: &RouteName,
-        principal: &Principal,
-        tool: &ToolName,
-    ) -> Option<Arc<str>> {
+    pub fn of(&self, route: &RouteName, session: &Session, tool: &ToolName) -> Option<Arc<str>> {
         let described = self.described.get(&(route.clone(), tool.clone()));
         described.map(Arc::clone).or_else(|| {
             let offered = self.lock();
-            let seen = offered.by.get(&Key::new(route, principal, tool))?;
+            let key = Key::new(route, session, tool);
+            let seen = offered.seen(&Who::of(&session.principal), &key)?;
             Some(Arc::clone(&seen.hash))
         })
     }
@@ -139,38 +169,61 @@ pub fn hash_of(definition: &serde_json::Value) -> Option<Arc<str>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::principal::Principal;
 
-    fn ann() -> Principal {
-        Principal {
+    fn session(subject: &str, key: &str) -> Session {
+        let principal = Principal {
             tenant: "t".into(),
             issuer: "config".into(),
-            subject: "ann".into(),
+            subject: subject.into(),
             agent: "bot".into(),
             actors: Vec::new(),
             scopes: std::collections::BTreeSet::new(),
-        }
+        };
+        Session::new(Some(SessionKey::from(key)), Arc::new(principal))
     }
 
     #[test]
     fn the_whole_definition_counts_and_its_spelling_does_not() {
         let known = Definitions::default();
         let (route, tool) = (RouteName::from("mcp"), ToolName::from("pay"));
+        let ann = session("ann", "one");
         let offer = |json: &'static str| {
-            known.offer(&route, &ann(), &tool, &Bytes::from_static(json.as_bytes()));
-            known.of(&route, &ann(), &tool).unwrap()
+            known.offer(&route, &ann, &tool, &Bytes::from_static(json.as_bytes()));
+            known.of(&route, &ann, &tool).unwrap()
         };
-        assert_eq!(known.of(&route, &ann(), &tool), None);
+        assert_eq!(known.of(&route, &ann, &tool), None);
         let first = offer(r#"{"name": "pay", "inputSchema": {"maximum": 10, "required": ["a"]}}"#);
         let same = offer(r#"{"inputSchema":{"required":["a"],"maximum":1e1},"name":"pay"}"#);
         assert_eq!(first, same);
         let looser = offer(r#"{"name": "pay", "inputSchema": {"maximum": 11, "required": ["a"]}}"#);
         assert_ne!(first, looser);
-        let bob = Principal {
-            subject: "bob".into(),
-            ..ann()
+        // What somebody else is offered, or another client of hers, says nothing of this one.
+        for other in [session("bob", "one"), session("ann", "two")] {
+            assert_eq!(known.of(&route, &other, &tool), None);
+            known.offer(&route, &other, &tool, &Bytes::from_static(b"{}"));
+            assert_eq!(known.of(&route, &ann, &tool), Some(Arc::clone(&looser)));
+        }
+        assert_eq!(known.of(&RouteName::from("other"), &ann, &tool), None);
+    }
+
+    #[test]
+    fn who_is_offered_much_forgets_their_own_alone() {
+        let known = Definitions {
+            most: 10,
+            ..Definitions::default()
         };
-        assert_eq!(known.of(&route, &bob, &tool), None);
-        assert_eq!(known.of(&RouteName::from("other"), &ann(), &tool), None);
+        let (route, tool) = (RouteName::from("mcp"), ToolName::from("pay"));
+        let offer = |subject: &str, key: &str| {
+            let session = session(subject, key);
+            known.offer(&route, &session, &tool, &Bytes::from_static(b"{}"));
+        };
+        offer("ann", "one");
+        (0..100).for_each(|n| offer("bob", &n.to_string()));
+        let has =
+            |subject: &str, key: &str| known.of(&route, &session(subject, key), &tool).is_some();
+        assert!(has("ann", "one") && has("bob", "99") && !has("bob", "0"));
+        assert_eq!(known.lock().kept, 10);
     }
 
     #[test]
@@ -178,7 +231,8 @@ mod tests {
         let (route, tool) = (RouteName::from("api"), ToolName::from("pay"));
         let hash: Arc<str> = Arc::from("00");
         let known = Definitions::described([(route.clone(), tool.clone(), Arc::clone(&hash))]);
-        known.offer(&route, &ann(), &tool, &Bytes::from_static(b"{}"));
-        assert_eq!(known.of(&route, &ann(), &tool), Some(hash));
+        let ann = session("ann", "one");
+        known.offer(&route, &ann, &tool, &Bytes::from_static(b"{}"));
+        assert_eq!(known.of(&route, &ann, &tool), Some(hash));
     }
 }

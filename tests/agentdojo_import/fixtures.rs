@@ -184,7 +184,7 @@ fn the_policy_stops_both_attacks_and_no_honest_task() {
         let plan = Plan {
             arms: vec!["all".to_owned()],
             readings: Readings::Only(Reading::Pessimistic),
-            approver,
+            approvers: vec![approver],
             ..Plan::default()
         };
         let report = eval::run(&suite, &plan).unwrap_or_else(|error| panic!("{error}"));

@@ -21,6 +21,7 @@ mod lookups;
 mod mysql;
 mod postgres;
 mod rows;
+mod sandbox;
 mod servers;
 mod sqlite;
 #[expect(dead_code, reason = "other crates of tests use the rest")]

@@ -267,6 +267,26 @@ impl Server {
         done.map_err(|error| format!("{error:?}"))
     }
 
+    /// The first text of a query of the administrator.
+    pub async fn asked(&self, sql: &str) -> String {
+        if self.scheme == "mysql" {
+            let opts = mysql_async::Opts::from_url(&self.url("admin")).unwrap();
+            let opts = mysql_async::OptsBuilder::from_opts(opts).prefer_socket(false);
+            let mut conn = mysql_async::Conn::new(opts).await.unwrap();
+            let found: Option<String> = conn.query_first(sql).await.unwrap();
+            let _ = conn.disconnect().await;
+            return found.unwrap();
+        }
+        let url = self.url("admin");
+        let connected = tokio_postgres::connect(&url, tokio_postgres::NoTls).await;
+        let (client, connection) = connected.unwrap();
+        let task = tokio::spawn(connection);
+        let found = client.query_one(sql, &[]).await.unwrap().get(0);
+        drop(client);
+        let _ = task.await;
+        found
+    }
+
     /// Runs statements as the administrator.
     pub async fn admin(&self, sql: &str) {
         self.tried(sql)

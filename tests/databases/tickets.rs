@@ -10,6 +10,7 @@ use holdpoint::clock::{Clock, SystemClock};
 use holdpoint::guard::{Claim, Outcome};
 use holdpoint::ledger::{Account, Entry, Ledger, Owner, Uncharged};
 use holdpoint::names::{RuleId, SessionKey, TicketId};
+use holdpoint::principal::Who;
 use holdpoint::store::sql::ServerTls;
 use holdpoint::store::tickets::audit::Verifier;
 use holdpoint::store::tickets::{
@@ -279,12 +280,23 @@ async fn a_server_that_is_gone_is_an_error_and_comes_back() {
     assert_eq!(verifier.end().unwrap(), node.tickets.head().await.unwrap());
 }
 
+fn ann() -> Who {
+    Who {
+        tenant: "acme".into(),
+        issuer: "config".into(),
+        subject: "ann".into(),
+    }
+}
+
 fn entry(amount: i64, at_most: i64, window: Option<Duration>) -> Entry {
     Entry {
         account: Account {
             rule: RuleId::from("tools[0].when[0]"),
             of: None,
-            owner: Owner::Session(SessionKey::from("s1")),
+            owner: Owner {
+                who: ann(),
+                session: Some(SessionKey::from("s1")),
+            },
         },
         amount: Decimal::from(amount),
         window,
@@ -339,6 +351,59 @@ async fn two_processes_count_together() {
     assert!(ledgers[1].check(vec![other.clone()], now).await.is_err());
     let later = now + jiff::SignedDuration::from_mins(62);
     ledgers[1].charge(vec![other], later).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_processes_know_the_same_targets() {
+    let Some(beds) = beds().await else { return };
+    let base = beds.fresh().await;
+    let nodes = [base.serving().await, base.serving().await];
+    crate::conformance::acquainted::knows(nodes.map(|node| node.acquainted.unwrap())).await;
+    // They go with the tickets of their time.
+    let node = base.serving().await;
+    node.tickets.prune().await.unwrap();
+    base.sql("UPDATE holdpoint.target SET used = 0").await;
+    node.tickets.prune().await.unwrap();
+    base.sql("DO $$ BEGIN ASSERT NOT EXISTS (SELECT 1 FROM holdpoint.target); END $$")
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_approved_ticket_is_handed_out_beside_those_who_serve() {
+    let Some(beds) = beds().await else { return };
+    let base = beds.fresh().await;
+    let node = base.serving().await;
+    let id = approved(&node.tickets, &refund("A-1")).await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let config = "policy: policy.yaml
+upstreams: {shop: {url: \"http://127.0.0.1:1\"}}
+routes: [{name: tools, prefix: /, upstream: shop, protocol: mcp}]
+principal: {fixed: {subject: ann}}
+tickets: {postgres: {url_env: TICKETS_URL}}
+";
+    std::fs::write(path("holdpoint.yaml"), config).unwrap();
+    let run = |args: &[&str], files: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_holdpoint"));
+        command.args(args).args(files.iter().map(|name| path(name)));
+        command.env("TICKETS_URL", &base.url).output().unwrap()
+    };
+    assert!(
+        run(&["ticket", "key", "new"], &["key.pem"])
+            .status
+            .success()
+    );
+    let key = path("key.pem").display().to_string();
+    let export = || {
+        let args = ["ticket", "export", id.as_str(), "--key", &key, "--config"];
+        run(&args, &["holdpoint.yaml"])
+    };
+    let done = export();
+    let text = String::from_utf8_lossy(&done.stdout);
+    assert!(text.contains("hpt1."), "{done:?}");
+    let ticket = node.tickets.get(id.clone()).await.unwrap().unwrap();
+    assert_eq!(ticket.state, TicketState::Succeeded);
+    assert_eq!(export().status.code(), Some(1), "once");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::{arm, assert_interval, counts, failure, report};
+use crate::support::{arm, assert_interval, counts, failure, report, run};
 
 const SUITE: &str = r#"version: 1
 name: desk
@@ -165,7 +165,13 @@ fn every_arm_of_the_ablation_is_graded_from_the_database() {
     // With two layers, without the one is only the other: no arm runs twice.
     assert_eq!(
         names,
-        ["none", "all", "without:recipients", "without:tickets"]
+        [
+            "none",
+            "all",
+            "without:recipients",
+            "without:tickets",
+            "naive:typed"
+        ]
     );
     let of = |name: &str| counts(&arm(&report, name)["attack"]["asr"]);
     assert_eq!([of("none"), of("all")], [(3, 3), (0, 3)]);
@@ -250,6 +256,80 @@ fn approvers_show_what_a_ticket_is_worth() {
     assert_eq!(of(&none), ((0, 3), (1, 2), 0.0, (1, 2)));
     assert_eq!(of(&run("oracle")), ((0, 3), (0, 2), 0.5, (1, 2)));
     assert_eq!(of(&run("always")), ((1, 3), (0, 2), 0.5, (1, 2)));
+}
+
+/// Every approver in one report is what each gives alone; the same bytes however many trials run at once.
+#[test]
+fn all_approvers_stand_in_one_report_that_no_number_of_threads_changes() {
+    let desk = desk();
+    let all = report(
+        desk.path(),
+        &["--approver", "all", "--seed", "7", "--jobs", "1"],
+    );
+    let at_once = |jobs| {
+        let args = ["--approver", "all", "--seed", "7", "--json", "--jobs", jobs];
+        let ended = run(desk.path(), &args);
+        assert!(ended.status.success());
+        ended.stdout
+    };
+    assert_eq!(at_once("1"), at_once("7"));
+    let further = all["approvers"].as_array().unwrap();
+    let names: Vec<_> = further.iter().map(|it| &it["approver"]).collect();
+    assert_eq!(names, ["oracle", "always", "errs:0.1 (seed 7)"]);
+    assert_eq!(all["approver"], "none");
+    for entry in std::iter::once(&all).chain(further) {
+        let word = entry["approver"].as_str().unwrap();
+        let word = word.split(' ').next().unwrap();
+        let alone = report(desk.path(), &["--approver", word, "--seed", "7"]);
+        assert_eq!(entry["readings"], alone["readings"], "{word}");
+    }
+    // Two readings under four approvers, each arm a point, the naive rule among them.
+    let frontier = all["frontier"].as_array().unwrap();
+    assert_eq!(frontier.len(), 8);
+    let kinds: Vec<_> = frontier[0]["points"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|point| &point["kind"])
+        .collect();
+    assert_eq!(kinds, ["arm", "arm", "arm", "arm", "naive"]);
+}
+
+/// What the user openly asks for is honest and stands apart; where the database and the source differ, the case is named.
+#[test]
+fn what_is_openly_asked_for_and_what_differs_from_the_source_stand_apart() {
+    let mut asked = rent("asked.1", "benign");
+    asked["meta"] = json!({"goal_given_by_user": true});
+    let mut told = leak("leak.1");
+    told["recorded"] = json!({"attack": false, "task": true});
+    let mut rightly = rent("rent.1", "benign");
+    rightly["recorded"] = json!({"task": true});
+    rightly["meta"] = json!({"pipeline": "agent-1"});
+    let desk = Desk::new(&[asked, told, rightly, question("q.1", "The plan is tea.")]);
+    let report = report(desk.path(), &["--reading", "pessimistic", "--arms", "all"]);
+    assert_eq!(report["suite"]["asked_for"], 1);
+    assert_eq!(report["suite"]["cases"]["benign"], 2);
+    let all = arm(&report, "all");
+    assert_eq!(counts(&all["benign"]["frr_task"]), (1, 2));
+    assert_eq!(counts(&all["benign"]["utility"]), (1, 2));
+    assert_eq!(counts(&all["asked_for"]["frr_task"]), (1, 1));
+    assert_eq!(
+        counts(&arm(&report, "none")["asked_for"]["utility"]),
+        (1, 1)
+    );
+    let disagreement = &report["readings"][0]["disagreement"];
+    assert_eq!(
+        disagreement["attack"],
+        json!({"both": 0, "neither": 0, "only_judge": ["leak.1"], "only_source": []})
+    );
+    assert_eq!(disagreement["task"]["both"], 2);
+    let points = report["frontier"][0]["points"].as_array().unwrap();
+    let recorded = points
+        .iter()
+        .find(|point| point["kind"] == "recorded")
+        .unwrap();
+    assert_eq!(recorded["name"], "agent-1");
+    assert_eq!(counts(&recorded["tasks"]), (1, 1));
 }
 
 #[test]

@@ -3,11 +3,13 @@
 #[cfg(test)]
 mod desk;
 #[cfg(test)]
+mod diff;
+#[cfg(test)]
 mod ends;
 #[cfg(test)]
 mod hostile;
-#[cfg(test)]
 mod identity;
+mod imports;
 #[cfg(test)]
 mod recorded;
 #[cfg(test)]
@@ -16,3 +18,5 @@ mod refund;
 mod retail;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod world;

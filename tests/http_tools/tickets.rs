@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 
 use crate::desk::{Desk, FORM, file, multipart_type, named, parts};
 use crate::support::client::{Answer, ask, request};
+use crate::support::rig::Rig;
+use crate::support::upstream::{Upstream, json as json_answer};
 
 const TICKETS: &str = "version: 1
 name: tickets
@@ -96,4 +98,76 @@ async fn a_file_is_bound_by_its_bytes() {
     let done = desk.rig.ask(&sent).await;
     assert_eq!((done.status, done.json()), (200, json!({"ok": true})));
     assert_eq!(desk.upstream.only().body, body.as_bytes());
+}
+
+/// A document with two operations, whose words a test chooses.
+fn document(refund: &str, find: &str) -> String {
+    format!(
+        "openapi: 3.0.3
+info: {{title: Shop, version: '1'}}
+paths:
+  /refund:
+    post:
+      operationId: refund
+      summary: {refund}
+      requestBody: {{$ref: '#/components/requestBodies/Refund'}}
+      responses: {{201: {{description: done}}}}
+  /find:
+    get:
+      operationId: find
+      summary: {find}
+      responses: {{200: {{description: found}}}}
+components:
+  requestBodies:
+    Refund: {{content: {{application/json: {{schema: {{type: object}}}}}}}}
+"
+    )
+}
+
+#[tokio::test]
+async fn an_approval_is_bound_to_the_operation_as_its_document_describes_it() {
+    let upstream = Upstream::start(|_| json_answer("{}")).await;
+    let policy = TICKETS.replace("tool: send,", "tool: refund,");
+    let config = format!(
+        "policy: policy.yaml
+upstreams: {{shop: {{url: \"{}\"}}}}
+routes: [{{name: shop, prefix: /shop, upstream: shop, protocol: http_tools, openapi: api.yaml}}]
+principal: {{fixed: {{tenant: t, subject: ann, agent: bot}}}}
+{STORE}
+",
+        upstream.url()
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let api = document("Refunds to the customer.", "Finds.");
+    for (name, text) in [
+        ("policy.yaml", &policy),
+        ("holdpoint.yaml", &config),
+        ("api.yaml", &api),
+    ] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let rig = Rig::on(folder, Vec::new()).await;
+    let mut desk = Desk { rig, upstream };
+    let refund = |to: &str| request("POST", "/shop/refund", &[], format!("{{\"to\":\"{to}\"}}"));
+    let held = desk.rig.ask(refund("ann")).await;
+    let bound = approve(&desk, &held).await["bound"]["definition"].clone();
+    assert_eq!(bound.as_str().unwrap().len(), 64);
+
+    // Another operation, and another spelling, change nothing.
+    let other = document("'Refunds to the customer.'", "Finds whatever there is.");
+    desk.rig = desk.rig.again(&[("api.yaml", &other)]).await;
+    assert_eq!(desk.rig.ask(refund("ann")).await.status, 200);
+    assert_eq!(desk.upstream.received().len(), 1);
+
+    // What the operation does, or what it refers to, is another tool.
+    let schema = other.replace("type: object", "type: object, maxProperties: 9");
+    for changed in [document("Refunds twice.", "Finds."), schema] {
+        let held = desk.rig.ask(refund("bob")).await;
+        approve(&desk, &held).await;
+        desk.rig = desk.rig.again(&[("api.yaml", &changed)]).await;
+        assert_eq!(
+            desk.refused(refund("bob")).await,
+            (403, "state_changed".to_owned())
+        );
+    }
 }

@@ -99,6 +99,72 @@ fn a_held_call_waits_for_its_ticket_and_goes_through_once() {
 }
 
 #[test]
+fn what_became_of_a_call_that_the_server_died_of_is_found_out() {
+    let rules = "version: 1\nname: t\nlayers: {catalog: off, identity: off, egress: off, recipients: off, ownership: off, \
+        injection: off, tickets: enforce}\nlookups: {payment: {store: books, sql: \"SELECT ref FROM payments WHERE ref = :ticket\"}}\n\
+        tools: [{tool: pay, ticket: {gate: confirm, ttl: 1h, reconcile: {lookup: payment, after: 1h}}}]\n";
+    let config = "policy: policy.yaml
+upstreams: {bank: {url: 'http://localhost'}}
+routes: [{name: bank, prefix: /, upstream: bank, protocol: mcp}]
+principal: {fixed: {subject: ann}}
+tickets: {store: tickets.db}
+stores: {books: {sqlite: books.db}}
+";
+    // It takes the call and dies of it.
+    let mut wrapped = Wrapped::with("hello; next; exit 4", rules, |command| {
+        let folder = command.get_current_dir().unwrap().to_owned();
+        std::fs::write(folder.join("holdpoint.yaml"), config).unwrap();
+        let books = rusqlite::Connection::open(folder.join("books.db")).unwrap();
+        books
+            .execute_batch("CREATE TABLE payments (ref TEXT)")
+            .unwrap();
+        command.args(["--config", "holdpoint.yaml"]);
+    });
+    wrapped.shake_hands();
+    wrapped.call(1, "pay", &json!({"amount": 5}));
+    wrapped.next();
+    let ticket = |folder: &std::path::Path, words: &[&str]| {
+        let mut command = Command::new(BINARY);
+        command.arg("ticket").args(words);
+        command.args(["--store", "tickets.db", "--json"]);
+        let output = command.current_dir(folder).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    let asked = ticket(wrapped.folder(), &["list"])[0].clone();
+    let id = asked["id"].as_str().unwrap().to_owned();
+    let digest = asked["digest"].as_str().unwrap();
+    ticket(wrapped.folder(), &["approve", &id, "--digest", digest]);
+    wrapped.call(2, "pay", &json!({"amount": 5}));
+    assert_eq!(wrapped.wait().0, 4);
+    let folder = wrapped.folder().to_owned();
+    let state = || ticket(&folder, &["show", &id])["state"].clone();
+    assert_eq!(state(), "unknown");
+    let books = rusqlite::Connection::open(folder.join("books.db")).unwrap();
+    books
+        .execute("INSERT INTO payments VALUES (?1)", [&id])
+        .unwrap();
+
+    // The next run looks into the books by itself.
+    let mut next = Command::new(BINARY)
+        .args(["mcp-wrap", "--config", "holdpoint.yaml", "--", "sh", "-c"])
+        .arg("while read line; do :; done")
+        .current_dir(&folder)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let patience = std::time::Instant::now() + std::time::Duration::from_mins(1);
+    while state() == "unknown" && std::time::Instant::now() < patience {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    drop(next.stdin.take());
+    next.wait().unwrap();
+    assert_eq!(state(), "resolved_done");
+}
+
+#[test]
 fn a_policy_that_holds_needs_a_place_for_tickets() {
     let rules = policy("").replace("tickets: off", "tickets: enforce");
     let mut wrapped = Wrapped::with("hello", &rules, |_| {});

@@ -149,6 +149,94 @@ test("hidden, reordering and misleading characters are escapes", async (world) =
   assert.deepEqual(trouble, []);
 });
 
+test("each object is shown with its owner and its state as it was", async (world) => {
+  const { ticket } = await world.refund("9.01");
+  const { page } = await world.person("carol");
+  await world.open(page, ticket);
+  const objects = page.getByRole("region", { name: "Objects" });
+  const own = await objects.innerText();
+  assert.match(own, /A-1001\s+belongs to the user, user-\d+/);
+  assert.match(own, /named by \/order_id, found by order_owner/);
+  assert.match(own, /status: deli\\u\{202e\}vered/);
+  assert.match(own, /note: null/);
+  assert.equal(await page.getByText("somebody else's object").count(), 0);
+  assert.match(await page.locator("dl.arguments.key").innerText(), /belongs to the user/);
+
+  const shared = await world.call("/albums", { album: "H-1" });
+  assert.equal(shared.body.error, "approval_required");
+  await page.goto(`${world.approvers}/`);
+  const entry = page.locator(`[data-id="${shared.ticket}"]`);
+  await entry.getByText("somebody else's object").waitFor();
+  await world.open(page, shared.ticket);
+  const text = await page.locator("main").innerText();
+  assert.match(text, new RegExp(`not the user's belongs to bob, ${world.user}`));
+  assert.match(text, /not to the user/);
+});
+
+const find = (payee) => [
+  { role: "user", content: "Pay the invoice 17, and 5 EUR to friend@people.example." },
+  { role: "assistant", tool_calls: [{ id: "t1", type: "function", function: { name: "find_invoice", arguments: '{"number":"17"}' } }] },
+  { role: "tool", tool_call_id: "t1", content: JSON.stringify({ payee }) },
+];
+
+test("who named a payee is told, and a first time is marked until there was one", async (world) => {
+  await world.says(find("billing@firm.example"), "p1");
+  const { page } = await world.person("carol");
+  const look = async (to, amount) => {
+    const { ticket, body } = await world.call("/payments", { to, amount }, "p1");
+    assert.equal(body.error, "approval_required", JSON.stringify(body));
+    await world.open(page, ticket);
+    return { ticket, text: await page.locator("main").innerText() };
+  };
+  const said = await look("friend@people.example", "5.00");
+  assert.match(said.text, /friend@people\.example.*first time[\s\S]*the user said it/);
+  assert.match(said.text, /1 argument with a recipient that this user has never used before/);
+  const given = await look("billing@firm.example", "80.00");
+  assert.match(given.text, /The value of \/to first appeared in the output of `find_invoice`, field `payee`, not in what the user wrote/);
+  assert.match(given.text, /value from a tool output/);
+  // The amount is in nothing that anybody said, and matters.
+  assert.match(given.text, /The value of \/amount is in nothing that anybody said/);
+  assert.match(given.text, /value that nobody said/);
+  await page.goto(`${world.approvers}/`);
+  await page.locator(`[data-id="${given.ticket}"]`).getByText("first-time recipient").waitFor();
+
+  await world.open(page, said.ticket);
+  await approve(page).click();
+  await page.getByText("approved, not used yet").first().waitFor();
+  assert.equal((await world.call("/payments", { to: "friend@people.example", amount: "5.00" }, "p1")).status, 200);
+  const known = await look("friend@people.example", "6.00");
+  assert.doesNotMatch(known.text, /first time|never used before/);
+  assert.match(known.text, /Earlier acts of this user with this tool[\s\S]*Pay 5\.00 EUR to friend@people\.example/);
+});
+
+test("a mandate is offered, narrowed, used up and ended", async (world) => {
+  await world.says(find("billing@firm.example"), "m1");
+  const pay = (amount, to = "billing@firm.example") => world.call("/payments", { to, amount }, "m1");
+  const { ticket } = await pay("10.00");
+  const { page, trouble } = await world.person("carol");
+  await world.open(page, ticket);
+  await page.getByText("Permit more than this one call").click();
+  const offer = page.locator("details");
+  assert.match(await offer.innerText(), new RegExp(`A mandate for ${world.user}: up to 3 calls of pay, together at most 100\\.00, within 24 h , with the same /to|A mandate for ${world.user}: up to 3 calls of pay, together at most 100\\.00, within 24 h`));
+  await page.getByLabel("Calls").fill("2");
+  await page.getByLabel("Sum of all amounts").fill("25.00");
+  await page.getByRole("button", { name: "Give this mandate" }).click();
+  await until("the mandate is given", () => world.mandates().length === 1);
+  assert.equal((await pay("10.00")).status, 200);
+  assert.equal((await pay("16.00")).body.error, "approval_required", "past the sum");
+  assert.equal((await pay("1.00", "friend@people.example")).body.error, "approval_required", "another payee");
+  await page.goto(`${world.approvers}/mandates`);
+  const row = page.locator("main").getByText("billing@firm.example").or(page.getByText(world.user)).first();
+  await row.waitFor();
+  const text = await page.locator("main").innerText();
+  assert.match(text, /10\.00/);
+  assert.match(text, /25\.00/);
+  await page.getByRole("button", { name: "End" }).first().click();
+  await until("the mandate is ended", () => world.mandates().every((mandate) => mandate.ended_at));
+  assert.equal((await pay("2.00")).body.error, "approval_required");
+  assert.deepEqual(trouble, []);
+});
+
 test("what cannot be decoded cannot be inspected", async (world) => {
   const bytes = Buffer.from(Array.from({ length: 96 }, (_, n) => (n * 37 + 128) % 256));
   const { ticket } = await world.call("/notes", { to: "x@shop.example", blob: bytes.toString("base64"), words: Buffer.from("pay Mallory 1,000 EUR now, quickly, Number 7").toString("base64") });

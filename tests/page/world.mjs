@@ -12,14 +12,35 @@ import path from "node:path";
 const POLICY = `
 version: 1
 name: page-test
-layers: {catalog: enforce, identity: off, egress: off, recipients: off, ownership: enforce, injection: off, tickets: enforce}
+layers: {catalog: enforce, identity: off, egress: off, recipients: enforce, ownership: enforce, injection: off, tickets: enforce}
 lookups:
   order_owner: {store: shop, sql: "SELECT :principal AS owner, id AS order_id FROM orders WHERE id = :order_id"}
+  order_state: {store: shop, sql: "SELECT status, note FROM orders WHERE id = :order_id"}
+  album_owners: {store: shop, sql: "SELECT :principal AS owner, id AS album FROM albums WHERE id = :album UNION SELECT other, id FROM albums WHERE id = :album"}
 tools:
   - tool: refund_order
     effect: write
     ownership: [{resource: /order_id, as: order_id, owner: order_owner}]
-    ticket: {gate: approve, role: finance, ttl: 15m, summary: "Refund {/amount} EUR on order {/order_id}"}
+    ticket:
+      gate: approve
+      role: finance
+      ttl: 15m
+      summary: "Refund {/amount} EUR on order {/order_id}"
+      state: {resource: /order_id, as: order_id, lookup: order_state, columns: [status, note]}
+  - tool: share_album
+    effect: write
+    ownership: [{resource: /album, as: album, owner: album_owners, owners: any}]
+    ticket: {gate: approve, role: finance, ttl: 15m, summary: "Share the album {/album}"}
+  - tool: pay
+    effect: write
+    recipients: [{at: /to, kind: email, allow: [{from: user}, {from: tool_output, tools: find_invoice, fields: payee}]}]
+    ticket:
+      gate: approve
+      role: finance
+      ttl: 15m
+      summary: "Pay {/amount} EUR to {/to}"
+      mandate: {amount: /amount, at_most: "100.00", uses: 3, for: 24h, same: /to}
+  - {tool: find_invoice, effect: read}
   - tool: send_note
     effect: write
     ticket: {gate: approve, role: finance, ttl: 15m, summary: "Send a note to {/to}"}
@@ -38,12 +59,15 @@ listen: {agents: "127.0.0.1:${agents}", approvers: "127.0.0.1:${approvers}", ope
 policy: policy.yaml
 upstreams: {shop: {url: "http://127.0.0.1:${upstream}"}}
 routes:
+  - {name: model, prefix: /openai, upstream: shop, protocol: openai_chat}
   - name: shop
     prefix: /shop
     upstream: shop
     protocol: http_tools
     tools:
       - {tool: refund_order, method: POST, path: "/orders/{order_id}/refunds"}
+      - {tool: share_album, method: POST, path: /albums}
+      - {tool: pay, method: POST, path: /payments}
       - {tool: send_note, method: POST, path: /notes}
       - {tool: lose, method: POST, path: /lost}
 stores: {shop: {sqlite: shop.db}}
@@ -65,9 +89,20 @@ approvers:
 const SHOP = `
 import sqlite3, sys
 db = sqlite3.connect(sys.argv[1])
-db.executescript("CREATE TABLE orders (id TEXT PRIMARY KEY); INSERT INTO orders VALUES ('A-1001');")
+db.executescript("""
+CREATE TABLE orders (id TEXT PRIMARY KEY, status TEXT, note TEXT);
+INSERT INTO orders VALUES ('A-1001', 'deli\u202evered', NULL);
+CREATE TABLE albums (id TEXT PRIMARY KEY, other TEXT);
+INSERT INTO albums VALUES ('H-1', 'bob');
+""")
 db.close()
 `;
+
+/** What the model says to everything. */
+const TURN = JSON.stringify({
+  id: "c", object: "chat.completion", created: 1, model: "m",
+  choices: [{ index: 0, finish_reason: "stop", message: { role: "assistant", content: "Well." } }],
+});
 
 export const PASSWORD = "a long enough password";
 
@@ -108,6 +143,7 @@ export class World {
         // The answer to this one is never known.
         if (request.url === "/lost") return request.socket.destroy();
         response.setHeader("content-type", "application/json");
+        if (request.url.endsWith("/chat/completions")) return response.end(TURN);
         response.end(JSON.stringify({ done: true, number: world.hits.length }));
       });
     });
@@ -172,6 +208,16 @@ export class World {
     return { status: answer.status, body, replayed: answer.headers.has("holdpoint-replayed"), ticket: body?.request_id };
   }
 
+  /** A turn of the conversation that the agent has with its model. */
+  async says(messages, session) {
+    const answer = await fetch(`${this.agents}/openai/v1/chat/completions`, {
+      method: "POST",
+      headers: { "content-type": "application/json", "holdpoint-session": session, "x-agent-key": keyOf(this.user) },
+      body: JSON.stringify({ model: "m", messages }),
+    });
+    if (!answer.ok) throw new Error(`${answer.status} ${await answer.text()}`);
+  }
+
   refund(amount, session, user) {
     return this.call("/orders/A-1001/refunds", { amount }, session, user);
   }
@@ -179,6 +225,12 @@ export class World {
   /** The ticket as the command line tells it. */
   ticket(id) {
     return JSON.parse(execFileSync(this.binary, ["ticket", "show", id, "--store", this.store, "--json"]).toString());
+  }
+
+  /** Every mandate of the user, as the command line tells it. */
+  mandates() {
+    const all = JSON.parse(execFileSync(this.binary, ["ticket", "mandates", "--store", this.store, "--json"]).toString());
+    return all.filter((mandate) => mandate.subject === this.user);
   }
 
   state(id) {

@@ -20,6 +20,7 @@ mod identity;
 mod lifecycle;
 mod origins;
 mod provenance;
+mod recording;
 mod rendered;
 mod service;
 mod streams;

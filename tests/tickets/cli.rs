@@ -320,6 +320,83 @@ stores: {books: {sqlite: books.db}}
     assert_eq!(state().await, "resolved_done");
 }
 
+/// The parts of a signed ticket that say what it permits.
+fn payload(token: &str) -> Value {
+    let payload = token.split('.').nth(2).unwrap();
+    let json = data_encoding::BASE64URL_NOPAD
+        .decode(payload.as_bytes())
+        .unwrap();
+    serde_json::from_slice(&json).unwrap()
+}
+
+#[tokio::test]
+async fn an_approved_ticket_is_handed_out_signed_and_is_spent_by_that() {
+    let live = Live::new();
+    let key = live.folder.path().join("key.pem");
+    let made = Command::new(env!("CARGO_BIN_EXE_holdpoint"))
+        .args(["ticket", "key", "new"])
+        .arg(&key)
+        .output()
+        .unwrap();
+    let printed = String::from_utf8(made.stdout).unwrap();
+    let public: std::collections::HashMap<&str, &str> = printed
+        .trim()
+        .trim_matches(['{', '}'])
+        .split(", ")
+        .map(|pair| pair.split_once(": ").unwrap())
+        .map(|(name, value)| (name, value.trim_matches('"')))
+        .collect();
+    let key = key.to_str().unwrap();
+    let id = send(&live.guard, &refund()).await.ticket().to_string();
+    // Nothing is handed out that nobody has approved.
+    let (code, error) = live.error(&["export", &id, "--key", key]);
+    assert_eq!(code, 1);
+    assert!(error.contains("is requested"), "{error}");
+    let (code, _) = live.error(&["export", "tkt_none", "--key", key]);
+    assert_eq!(code, 2);
+    let digest = live.digest(&id).await;
+    live.text(&["approve", &id, "--digest", &digest]);
+
+    let text = live.text(&["export", &id, "--key", key]);
+    let exported: Value = serde_json::from_str(&text).unwrap();
+    let token = exported["ticket"].as_str().unwrap();
+    let claims = payload(token);
+    assert_eq!(claims["jti"], id.as_str());
+    assert_eq!(claims["call"], digest.as_str());
+    assert_eq!(claims["tool"], "refund");
+    let ticket = live.store.get(id.as_str().into()).await.unwrap().unwrap();
+    let arguments = ticket.arguments.get();
+    let hash = holdpoint::store::tickets::digest::sha256_hex(arguments.as_bytes());
+    assert_eq!(claims["arguments"], hash.as_str());
+    assert_eq!(
+        exported["arguments"],
+        serde_json::from_str::<Value>(arguments).unwrap()
+    );
+    // Whoever has the public key can tell that it is genuine.
+    let issuer = holdpoint::store::tickets::issued::Issuer {
+        name: "guard".to_owned(),
+        keys: vec![holdpoint::store::tickets::issued::IssuerKey {
+            kid: public["kid"].to_owned(),
+            public: data_encoding::BASE64URL_NOPAD
+                .decode(public["public"].as_bytes())
+                .unwrap()
+                .try_into()
+                .unwrap(),
+            from: None,
+            until: None,
+        }],
+    };
+    let now = jiff::Timestamp::now();
+    let verified = holdpoint::store::tickets::issued::verify(token, [&issuer], now).unwrap();
+    assert_eq!(verified.kid, public["kid"]);
+    // The guard sends it no more, and it is handed out once.
+    assert_eq!(send(&live.guard, &refund()).await.word(), "replayed");
+    assert_eq!(ticket.state.as_str(), "succeeded");
+    let (code, error) = live.error(&["export", &id, "--key", key]);
+    assert_eq!(code, 1);
+    assert!(error.contains("is succeeded"), "{error}");
+}
+
 #[test]
 fn a_password_is_hashed_for_the_config() {
     use std::io::Write as _;

@@ -10,6 +10,7 @@
 )]
 
 mod api;
+mod backends;
 mod cli;
 mod conformance;
 mod crash;
@@ -50,3 +51,23 @@ macro_rules! rows {
 }
 
 table::every_row!(rows, crate::shelf);
+
+/// All forty rows are shown, here or where the table says.
+#[test]
+fn every_row_of_the_failure_table_is_shown() {
+    let mut shown: Vec<usize> = Vec::new();
+    for (row, file, test) in table::ELSEWHERE {
+        let path = format!("{}/tests/{file}", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains(test), "{file} has no `{test}`");
+        shown.push(row);
+    }
+    let here = include_str!("table/mod.rs");
+    let names = here
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("row_"));
+    shown.extend(names.map(|name| name[..2].parse::<usize>().unwrap()));
+    shown.sort_unstable();
+    shown.dedup();
+    assert_eq!(shown, (1..=40).collect::<Vec<_>>());
+}

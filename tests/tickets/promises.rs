@@ -60,3 +60,9 @@ async fn no_call_is_carried_out_twice_and_no_loss_is_silent() {
     // Another database than the one that `scripts/test databases` starts.
     crate::killed::rounds(std::env::var("HOLDPOINT_KILL_POSTGRES").ok()).await;
 }
+
+#[tokio::test]
+async fn a_memory_of_one_process_knows_whom_users_have_reached() {
+    let memory = Arc::new(holdpoint::acquainted::MemoryAcquainted::default());
+    crate::conformance::acquainted::knows([memory.clone(), memory]).await;
+}

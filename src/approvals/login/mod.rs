@@ -2,7 +2,7 @@
 
 mod local;
 pub(crate) mod oidc;
-mod seal;
+mod pending;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,6 +25,7 @@ use super::people::{People, Person};
 use super::place::Place;
 use super::view::{self, LoginView};
 use crate::settings::Approvers;
+use crate::wire::seal::SealingKey;
 
 /// The ways in.
 pub(crate) struct Login {
@@ -33,13 +34,20 @@ pub(crate) struct Login {
 }
 
 impl Login {
+    /// `keys` seal what a browser carries to the provider and back; without any, a key of this process.
+    ///
     /// # Errors
     /// Authorities of the identity provider that cannot be read, or no randomness.
-    pub(crate) fn new(approvers: &Approvers, place: &Place) -> Result<Self, String> {
+    pub(crate) fn new(
+        approvers: &Approvers,
+        place: &Place,
+        keys: &[SealingKey],
+    ) -> Result<Self, String> {
         let oidc = approvers.oidc.as_ref();
+        let provider = oidc.map(|oidc| Provider::new(oidc, place, keys));
         Ok(Self {
             accounts: Accounts::new()?,
-            oidc: oidc.map(|oidc| Provider::new(oidc, place)).transpose()?,
+            oidc: provider.transpose()?,
         })
     }
 }

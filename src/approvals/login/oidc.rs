@@ -19,7 +19,7 @@ use serde::Deserialize;
 use tokio::sync::OnceCell;
 use url::Url;
 
-use super::seal::{Pending, Seal};
+use super::pending::Pending;
 use super::{Next, append_cookie};
 use crate::approvals::Approvals;
 use crate::approvals::human::{cookie, set_cookie};
@@ -32,6 +32,7 @@ use crate::clock::Clock;
 use crate::identity::{self, Fetch, Jwks, LARGEST_JWKS, Tokens};
 use crate::settings::{ClaimNames, HumanId, JwtPrincipals, KeySource, Oidc, is_local};
 use crate::wire::json::{Document, Kind, Node};
+use crate::wire::seal::{Sealer, SealingKey};
 
 /// The cookie of a log-in on its way. `Lax`, for the provider's answer comes from another site.
 const PENDING: &str = "__Host-holdpoint-login";
@@ -47,7 +48,7 @@ pub(crate) struct Provider {
     oidc: Oidc,
     redirect: String,
     http: Outbound,
-    seal: Seal,
+    sealer: Sealer,
     known: OnceCell<Known>,
 }
 
@@ -91,13 +92,13 @@ async fn get(http: &Outbound, url: &Url, most: usize) -> Result<Bytes, String> {
 }
 
 impl Provider {
-    pub(super) fn new(oidc: &Oidc, place: &Place) -> Result<Self, String> {
+    pub(super) fn new(oidc: &Oidc, place: &Place, keys: &[SealingKey]) -> Result<Self, String> {
         let redirect = place.link("/login/callback");
         Ok(Self {
             redirect: redirect.ok_or("`approvers.url` is missing")?,
             http: Outbound::new(oidc.ca.as_deref(), Reach::Private)?,
             oidc: oidc.clone(),
-            seal: Seal::new()?,
+            sealer: Sealer::new(keys).ok_or("the system gives no randomness")?,
             known: OnceCell::new(),
         })
     }
@@ -195,7 +196,7 @@ impl Provider {
                 .append_pair("prompt", "login")
                 .append_pair("max_age", &fresh_for.as_secs().to_string());
         }
-        let sealed = self.seal.close(&pending);
+        let sealed = pending.close(&self.sealer);
         Ok((url, sealed.ok_or("the log-in cannot be sealed")?))
     }
 
@@ -377,7 +378,7 @@ pub(super) async fn back(
     };
     let answer = answer.map(|query| query.0).unwrap_or_default();
     let sealed = cookie(&headers, PENDING);
-    let pending = sealed.and_then(|sealed| provider.seal.open(sealed));
+    let pending = sealed.and_then(|sealed| Pending::open(&provider.sealer, sealed));
     let done = async {
         let pending = pending.ok_or("no log-in was begun in this browser")?;
         if pending.until < approvals.clock.now().as_second() {

@@ -14,7 +14,7 @@ use super::{Failure, print, user};
 use crate::clock::SystemClock;
 use crate::layers::tickets::show::escape;
 use crate::names::{MandateId, TicketId};
-use crate::settings::{self, Overrides, TicketSettings};
+use crate::settings::{self, Overrides, TicketPlace, TicketSettings};
 use crate::store::tickets::{
     self, AnswerError, Decider, Filter, MandateFilter, Ticket, TicketError, TicketLimits,
     TicketState, TicketStore, Verdict, sqlite,
@@ -251,6 +251,21 @@ pub(super) fn open(args: &StoreArgs) -> Result<Arc<dyn TicketStore>, Failure> {
         None => tickets::existing(&configured(args)?, clock).map(|opened| opened.tickets),
     };
     opened.map_err(|error| Failure::Input(format!("error: {error}")))
+}
+
+/// As [`open`], so that a call can be claimed: in a database that takes a lease, as a process that serves has one.
+pub(super) fn open_claiming(args: &StoreArgs) -> Result<Arc<dyn TicketStore>, Failure> {
+    if args.store.is_some() {
+        return open(args);
+    }
+    let settings = configured(args)?;
+    let clock = SystemClock::shared();
+    let opened = match &settings.store {
+        TicketPlace::File(_) => tickets::existing(&settings, clock),
+        TicketPlace::Postgres(_) => tickets::serve(&settings, clock),
+    };
+    let opened = opened.map_err(|error| Failure::Input(format!("error: {error}")))?;
+    Ok(opened.tickets)
 }
 
 /// The ticket store that the config names.

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::{StoreArgs, failed, get, open, refused, view};
+use super::{StoreArgs, failed, get, open_claiming, refused, view};
 use crate::cli::{Failure, print};
 use crate::guard::{Outcome, Receipt};
 use crate::store::tickets::digest::{BoundCall, CallDigest, sha256_hex};
@@ -135,7 +135,7 @@ fn mandate(file: &Path) -> Result<SignedMandate, Failure> {
 /// Hands an approved ticket to an executor outside the guard. It is spent here: the guard sends the call no more.
 pub(super) async fn export(args: &ExportArgs) -> Result<(), Failure> {
     let key = signing_key(&args.key)?;
-    let store = open(&args.store)?;
+    let store = open_claiming(&args.store)?;
     let ticket = get(store.as_ref(), &args.id).await?;
     let arguments = ticket.arguments.get().as_bytes().to_vec();
     let now = Timestamp::now();

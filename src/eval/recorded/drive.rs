@@ -151,12 +151,16 @@ impl Driver {
     pub async fn run(&self, run: &Run, session: &str) -> Result<Vec<Said>, String> {
         let mut conversation: Vec<Value> = Vec::new();
         let mut said: Vec<Said> = Vec::new();
-        for message in &run.trajectory.messages {
+        for (at, message) in run.trajectory.messages.iter().enumerate() {
             match message {
                 Message::System(text) => conversation.push(turn("system", text)),
                 Message::User(text) => conversation.push(turn("user", text)),
                 Message::Assistant { text, calls } => {
-                    let verdicts = self.turn(&conversation, text, calls, session).await?;
+                    let verdicts = if at < run.judged_from {
+                        Vec::new()
+                    } else {
+                        self.turn(&conversation, text, calls, session).await?
+                    };
                     let kept = calls.iter().filter(|call| {
                         self.reading == Reading::Pessimistic || !stopped(&verdicts, &call.id)
                     });
@@ -241,7 +245,7 @@ fn sent(
     }))
 }
 
-fn ticket_store() -> Result<Arc<dyn TicketStore>, Problems> {
+pub(super) fn ticket_store() -> Result<Arc<dyn TicketStore>, Problems> {
     let store = tickets::open(
         Path::new(":memory:"),
         SystemClock::shared(),
@@ -259,7 +263,7 @@ fn turn(role: &str, text: &str) -> Value {
     json!({"role": role, "content": text})
 }
 
-fn answer<'c>(text: &str, calls: impl Iterator<Item = &'c Call>) -> Answer {
+pub(super) fn answer<'c>(text: &str, calls: impl Iterator<Item = &'c Call>) -> Answer {
     Answer {
         text: (!text.is_empty()).then(|| text.to_owned()),
         calls: calls

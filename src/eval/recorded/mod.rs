@@ -5,10 +5,13 @@
 //! attack calls that are stopped beside honest runs that lose a call. Nothing here judges, and nothing is carried out: where
 //! there is a world, [`super::run()`] is the better measure.
 
+pub mod diff;
 mod drive;
+mod formats;
 mod rates;
 mod read;
 mod strictness;
+mod text;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,10 +19,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub use drive::{Driver, Fate, Said, Why};
+pub use formats::{Format, read};
 pub use rates::{Rates, Stopped, rates};
-pub use read::{ReadError, Run, files, read};
+pub use read::{ReadError, Run, files};
 use serde::Serialize;
 pub use strictness::Strictness;
+pub use text::render;
 
 use super::replay::Reading;
 use crate::policy::{self, Policy};
@@ -171,21 +176,21 @@ pub struct SuiteRuns {
 /// # Errors
 /// As [`files`] and [`read()`].
 pub fn suites<P: AsRef<Path>>(paths: &[P]) -> Result<Vec<SuiteRuns>, RecordedError> {
-    let mut suites: BTreeMap<String, SuiteRuns> = BTreeMap::new();
+    let mut named = Vec::new();
     for path in paths {
-        for file in files(path.as_ref())? {
-            for run in read(&file)? {
-                let name = &run.trajectory.suite;
-                let suite = suites.entry(name.clone()).or_insert_with(|| SuiteRuns {
-                    suite: name.clone(),
-                    runs: Vec::new(),
-                    all: 0,
-                });
-                suite.all += 1;
-                if run.counts() {
-                    suite.runs.push(run);
-                }
-            }
+        named.extend(files(path.as_ref())?);
+    }
+    let mut suites: BTreeMap<String, SuiteRuns> = BTreeMap::new();
+    for run in read(&named)? {
+        let name = &run.trajectory.suite;
+        let suite = suites.entry(name.clone()).or_insert_with(|| SuiteRuns {
+            suite: name.clone(),
+            runs: Vec::new(),
+            all: 0,
+        });
+        suite.all += 1;
+        if run.counts() {
+            suite.runs.push(run);
         }
     }
     Ok(suites.into_values().collect())
@@ -204,6 +209,63 @@ pub fn frontier(file: &Path, runs: &[Run], reading: Reading) -> Result<Vec<Point
             Ok(Point { strictness, rates })
         })
         .collect()
+}
+
+/// The layout of the report as JSON.
+const SCHEMA: &str = "holdpoint-recorded-calls/1";
+
+/// What policies say of recordings.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The layout, with its version.
+    pub schema: &'static str,
+    /// Whether what was refused stays in the conversation.
+    pub reading: Reading,
+    /// One per suite that the recordings are of.
+    pub suites: Vec<SuiteReport>,
+}
+
+/// One suite.
+#[derive(Clone, Debug, Serialize)]
+pub struct SuiteReport {
+    /// Its name.
+    pub suite: String,
+    /// All runs of the recordings.
+    pub runs: usize,
+    /// Runs that count: benign or asked for and successful, or with an attack call.
+    pub counted: usize,
+    /// From strict to loose.
+    pub points: Vec<Point>,
+}
+
+/// The frontiers of every suite that the paths name, each under its policy of the folder.
+///
+/// # Errors
+/// As [`suites`], [`policy_file`] and [`frontier`]; recordings without a run.
+pub fn report<P: AsRef<Path>>(
+    paths: &[P],
+    policies: &Path,
+    reading: Reading,
+) -> Result<Report, RecordedError> {
+    let suites = suites(paths)?;
+    if suites.is_empty() {
+        let none = "the recordings hold no run".to_owned();
+        return Err(RecordedError::Policy(Problem::new(none).into()));
+    }
+    let suites = suites.into_iter().map(|suite| {
+        let file = policy_file(policies, &suite.suite)?;
+        Ok(SuiteReport {
+            points: frontier(&file, &suite.runs, reading)?,
+            runs: suite.all,
+            counted: suite.runs.len(),
+            suite: suite.suite,
+        })
+    });
+    Ok(Report {
+        schema: SCHEMA,
+        reading,
+        suites: suites.collect::<Result<_, RecordedError>>()?,
+    })
 }
 
 /// The policy file of a suite in a folder: `SUITE.yaml`.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use flate2::bufread::MultiGzDecoder;
 use serde::Deserialize;
 
+use crate::eval::import::ImportError;
 use crate::eval::import::agentdojo::record::{self, Kind, Message, RecordError, Trajectory};
 
 /// One recorded run.
@@ -17,6 +18,8 @@ pub struct Run {
     pub trajectory: Trajectory,
     /// Ids of the calls that carry out the injected goal.
     pub attack_calls: HashSet<String>,
+    /// Answers of the model before this message are not judged: what was recorded begins later.
+    pub judged_from: usize,
 }
 
 impl Run {
@@ -65,6 +68,12 @@ pub enum ReadError {
         /// What is wrong with its `_labels`.
         what: String,
     },
+    /// Runs that cannot be had from the files.
+    #[error(transparent)]
+    Import(#[from] ImportError),
+    /// Exchanges, not runs.
+    #[error("{} holds exchanges that `serve --record` wrote; `holdpoint policy diff` replays these", .0.display())]
+    Exchanges(PathBuf),
     /// Nothing to count.
     #[error("no recording (`.jsonl` or `.jsonl.gz`) is in {}", .0.display())]
     Nothing(PathBuf),
@@ -116,11 +125,11 @@ pub fn files(path: &Path) -> Result<Vec<PathBuf>, ReadError> {
     Ok(files)
 }
 
-/// Every run of one file, in order.
+/// Every run of one file of AgentDojo's kind, in order.
 ///
 /// # Errors
 /// A line that is no run, or labels that name a call which is not there.
-pub fn read(file: &Path) -> Result<Vec<Run>, ReadError> {
+pub(super) fn agentdojo(file: &Path) -> Result<Vec<Run>, ReadError> {
     let mut labels = labels(file)?;
     record::open(file)?
         .map(|read| {
@@ -138,6 +147,7 @@ pub fn read(file: &Path) -> Result<Vec<Run>, ReadError> {
             Ok(Run {
                 trajectory,
                 attack_calls,
+                judged_from: 0,
             })
         })
         .collect()

@@ -68,6 +68,20 @@ impl Strictness {
         }
     }
 
+    /// Whether the policy allows anything that would be read otherwise.
+    pub fn changes(self, policy: &Policy) -> bool {
+        let mut egress = policy.egress.iter().map(|egress| &egress.allow);
+        let asks = egress.any(|allow| !allow.is_empty())
+            || policy.tools.iter().any(|tool| {
+                let egress = tool.egress.iter().map(|rule| &rule.allow);
+                let recipients = tool.recipients.iter().map(|rule| &rule.allow);
+                let arguments = tool.arguments.iter().map(|rule| &rule.allow);
+                let mut all = egress.chain(recipients).chain(arguments);
+                all.any(|allow| !allow.is_empty())
+            });
+        asks && self != Self::Shipped
+    }
+
     /// Changes the policy.
     pub fn apply(self, policy: &mut Policy) {
         if self == Self::Shipped {

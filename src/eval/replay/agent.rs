@@ -1,6 +1,7 @@
 //! The recorded agent: asks the model, carries out what the proxy releases, puts the outputs into the conversation.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -12,12 +13,11 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use tower::ServiceExt;
 
-use super::chat::{self, Answer};
+use super::chat::Answer;
 use super::stage::Stage;
 use super::tally::Tally;
 use super::{Approver, CallResult, Fate, MODEL, SESSION, prefix};
 use crate::eval::case::{Call, Case, Step};
-use crate::eval::suite::Suite;
 use crate::item::RouteKind;
 use crate::names::{RouteName, TicketId};
 use crate::proxy::{Body, ProxyService, full};
@@ -49,39 +49,50 @@ pub(super) struct Agent<'a> {
     pub transcript: Transcript,
     pub calls: Vec<CallResult>,
     pub approvals: usize,
+    pub asked: bool,
 }
 
-/// What the agent sends to the model every turn.
+/// What the agent sends to the model every turn: the messages as they were written once.
 pub(super) struct Conversation {
-    messages: Vec<Value>,
-    tools: Value,
+    messages: String,
+    /// The tools' definitions, as JSON; empty where there are none.
+    tools: Arc<str>,
     /// Outputs were added that the model has not read.
     unread: bool,
 }
 
 impl Conversation {
-    pub(super) fn new(suite: &Suite) -> Self {
-        let system = suite.system.iter();
-        Self {
-            messages: system
-                .map(|text| json!({"role": "system", "content": text}))
-                .collect(),
-            tools: chat::definitions(suite),
+    pub(super) fn new(system: Option<&str>, tools: Arc<str>) -> Self {
+        let mut conversation = Self {
+            messages: String::new(),
+            tools,
             unread: false,
+        };
+        if let Some(text) = system {
+            conversation.push(&json!({"role": "system", "content": text}));
         }
+        conversation
     }
 
-    fn request(&self, stream: bool) -> Value {
-        let mut request = json!({"model": "recorded", "messages": self.messages});
-        if let Value::Object(fields) = &mut request {
-            if self.tools.as_array().is_some_and(|tools| !tools.is_empty()) {
-                fields.insert("tools".to_owned(), self.tools.clone());
-            }
-            if stream {
-                fields.insert("stream".to_owned(), true.into());
-            }
+    fn push(&mut self, message: &Value) {
+        if !self.messages.is_empty() {
+            self.messages.push(',');
         }
-        request
+        let _ = write!(self.messages, "{message}");
+    }
+
+    fn request(&self, stream: bool) -> Bytes {
+        let mut request = String::with_capacity(self.messages.len() + self.tools.len() + 80);
+        let _ = write!(
+            request,
+            r#"{{"model":"recorded","messages":[{}]"#,
+            self.messages
+        );
+        if !self.tools.is_empty() {
+            let _ = write!(request, r#","tools":{}"#, self.tools);
+        }
+        request.push_str(if stream { r#","stream":true}"# } else { "}" });
+        request.into()
     }
 }
 
@@ -115,7 +126,7 @@ impl Agent<'_> {
                 Step::User(text) => {
                     self.transcript.add(|| json!({"user": text}));
                     let message = json!({"role": "user", "content": text});
-                    self.conversation.messages.push(message);
+                    self.conversation.push(&message);
                 }
                 Step::Model { calls, .. } => self.turn(index, calls).await?,
             }
@@ -163,7 +174,7 @@ impl Agent<'_> {
             proposed.map(|call| call.id.clone()).collect()
         };
         if answer.text.is_some() || !answer.calls.is_empty() {
-            self.conversation.messages.push(answer.message());
+            self.conversation.push(&answer.message());
         }
         for call in calls {
             let released = answer.calls.iter().find(|(id, ..)| *id == call.id);
@@ -183,7 +194,7 @@ impl Agent<'_> {
     async fn ask(&mut self) -> Result<Result<Answer, String>, String> {
         let request = self.conversation.request(self.stream);
         let path = format!("{}/chat/completions", prefix(&RouteName::from(MODEL)));
-        let (head, body) = self.post(&path, request.to_string().into()).await?;
+        let (head, body) = self.post(&path, request).await?;
         self.conversation.unread = false;
         if let Some(code) = self.turned_away(head.status, &body) {
             self.transcript.add(|| json!({"turned_away": code}));
@@ -238,7 +249,7 @@ impl Agent<'_> {
         self.transcript
             .add(|| json!({"output_of": call.id, "text": text}));
         let message = json!({"role": "tool", "tool_call_id": call.id, "content": text});
-        self.conversation.messages.push(message);
+        self.conversation.push(&message);
         self.conversation.unread = true;
         Ok(self.result(call, fate, needed_ticket))
     }
@@ -315,6 +326,7 @@ impl Agent<'_> {
         let (Some(store), Some(ticket)) = (&self.tickets, ticket) else {
             return Ok(false);
         };
+        self.asked = true;
         if !self.approver.approves(self.case, call) {
             return Ok(false);
         }
@@ -363,7 +375,7 @@ impl Agent<'_> {
             self.transcript.add(|| json!({"verdict": said}));
         }
         match self.stage.fault() {
-            Some(fault) => Err(fault),
+            Some(fault) => Err(fault.cause),
             None => Ok((head, body)),
         }
     }

@@ -44,6 +44,38 @@ impl Approver {
         }
     }
 
+    /// Everybody that `--approver all` names.
+    pub const EVERYBODY: [Self; 4] = [
+        Self::None,
+        Self::Oracle,
+        Self::Always,
+        Self::Errs {
+            in_10_000: 1000,
+            seed: 0,
+        },
+    ];
+
+    /// What it is shown as, read back.
+    pub(in crate::eval) fn shown(text: &str) -> Option<Self> {
+        let (word, seed) = match text
+            .strip_suffix(')')
+            .and_then(|it| it.split_once(" (seed "))
+        {
+            Some((word, seed)) => (word, seed.parse().ok()?),
+            None => (text, 0),
+        };
+        word.parse::<Self>()
+            .ok()
+            .map(|approver| approver.seeded(seed))
+    }
+
+    /// As the name of a folder.
+    pub(in crate::eval) fn folder(self) -> String {
+        let shown = self.to_string();
+        let word = shown.split_once(' ').map_or(&*shown, |(word, _)| word);
+        word.replace(':', "-")
+    }
+
     /// The same with another seed, where it has one.
     #[must_use]
     pub const fn seeded(self, seed: u64) -> Self {
@@ -131,7 +163,10 @@ mod tests {
             ("errs:0.0001", "errs:0.0001 (seed 0)"),
             ("errs:1", "errs:1 (seed 0)"),
         ] {
-            assert_eq!(text.parse::<Approver>().unwrap().to_string(), shown);
+            let approver = text.parse::<Approver>().unwrap().seeded(0);
+            assert_eq!(approver.to_string(), shown);
+            assert_eq!(Approver::shown(shown), Some(approver));
+            assert_eq!(approver.folder(), text.replace(':', "-"));
         }
         for wrong in [
             "",

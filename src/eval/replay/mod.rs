@@ -3,33 +3,35 @@
 mod agent;
 mod approver;
 pub(in crate::eval) mod chat;
+mod site;
 mod stage;
 mod tally;
 mod trial;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 pub use approver::Approver;
 use arc_swap::ArcSwap;
 use http::{HeaderName, Method, Uri};
+pub use site::{Site, SiteError, Spent};
 pub use trial::{CallResult, Fate, Graded, Kept, Reading, Trial};
 
 use super::arms::Arm;
 use super::case::Case;
-use super::judge::{Connect, Grade, Judge};
+use super::judge::{Connect, Questions};
 use super::snapshot::Snapshot;
 use super::sql::Bindings;
 use super::suite::Suite;
 use super::tokens::{self, Bearer, Check};
-use super::world::World;
+use super::world::Fault;
 use crate::clock::{Clock, SystemClock};
 use crate::guard::{Guard, Observer, Parts, Venues};
 use crate::metrics::Metrics;
 use crate::names::{RouteName, UpstreamName};
-use crate::policy::{ExecutesAt, Lookup};
+use crate::policy::{ExecutesAt, Lookup, Policy};
 use crate::principal::Principal;
 use crate::proxy::{self, ProxyService, Setup};
 use crate::settings::{
@@ -38,7 +40,7 @@ use crate::settings::{
 };
 use crate::source::{Problem, Problems};
 use crate::store::Stores;
-use crate::store::sql::{SqlError, sqlite};
+use crate::store::sql::{ReadOnlySql, SqlError};
 use crate::store::tickets::{TicketLimits, TicketStore, sqlite as tickets};
 use crate::verdict::{LayerId, Mode};
 
@@ -57,9 +59,12 @@ const REPLAY_WINDOW: Duration = Duration::from_hours(24);
 pub struct Replayer {
     suite: Arc<Suite>,
     routes: HashMap<String, RouteName>,
+    /// The tools' definitions, as JSON.
+    definitions: Arc<str>,
+    /// What each arm makes of the suite's policy.
+    policies: Mutex<HashMap<String, Arc<Policy>>>,
     metrics: Arc<Metrics>,
     connect: Connect,
-    approver: Approver,
     stream: bool,
     keep: bool,
 }
@@ -69,12 +74,23 @@ pub struct Replayer {
 pub struct Manner {
     /// How the judge connects.
     pub connect: Connect,
-    /// Who answers held calls.
-    pub approver: Approver,
     /// Whether the model's answers come as a stream.
     pub stream: bool,
     /// Whether snapshots and transcripts are kept.
     pub keep: bool,
+}
+
+/// One trial to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask<'a> {
+    /// The layers.
+    pub arm: &'a Arm,
+    /// What the model does whose injection was withheld.
+    pub reading: Reading,
+    /// Who answers held calls.
+    pub approver: Approver,
+    /// The recording.
+    pub case: &'a Arc<Case>,
 }
 
 impl Replayer {
@@ -85,111 +101,205 @@ impl Replayer {
             .keys()
             .map(|tool| (tool.clone(), route_of(&suite, tool)))
             .collect();
+        let definitions = if suite.tools.is_empty() {
+            String::new()
+        } else {
+            chat::definitions(&suite).to_string()
+        };
         Self {
             suite,
             routes,
+            definitions: definitions.into(),
+            policies: Mutex::default(),
             metrics: Metrics::new(),
             connect: manner.connect,
-            approver: manner.approver,
             stream: manner.stream,
             keep: manner.keep,
         }
     }
 
-    /// Runs one case in one arm. The world's file is `path`; it is removed afterwards.
-    pub async fn trial(
-        &self,
-        arm: &Arm,
-        reading: Reading,
-        case: Arc<Case>,
-        path: PathBuf,
-    ) -> Trial {
-        let (result, kept) = match self.replay(arm, reading, &case, path.clone()).await {
-            Ok((graded, kept)) => (Ok(graded), kept),
-            Err(why) => (Err(why), None),
-        };
-        let _ = std::fs::remove_file(&path);
-        Trial {
-            arm: arm.name.clone(),
-            reading,
-            case,
-            result,
-            kept,
-        }
+    /// A place for trials, with a world and a judge of its own.
+    ///
+    /// # Errors
+    /// The world cannot be made, or its judge can write.
+    pub async fn site(&self, path: PathBuf) -> Result<Site, SiteError> {
+        Site::open(&self.suite, &self.connect, path).await
     }
 
-    async fn replay(
-        &self,
-        arm: &Arm,
-        reading: Reading,
-        case: &Arc<Case>,
-        path: PathBuf,
-    ) -> Result<(Graded, Option<Kept>), String> {
-        let world = World::create(&self.suite.image, path.clone())?;
-        let bench = Bench::new(self, case, &path)?;
+    /// Runs one case in one arm.
+    ///
+    /// # Errors
+    /// The database is gone: there is no trial, and no other would fare better.
+    pub async fn trial(&self, site: &mut Site, ask: Ask<'_>) -> Result<Trial, Fault> {
+        let (result, kept) = match self.replay(site, ask).await {
+            Ok((graded, kept)) => (Ok(graded), kept),
+            Err(fault) if fault.gone => return Err(fault),
+            Err(fault) => (Err(fault.cause), None),
+        };
+        Ok(Trial {
+            arm: ask.arm.name.clone(),
+            reading: ask.reading,
+            approver: ask.approver,
+            case: Arc::clone(ask.case),
+            result,
+            kept,
+        })
+    }
+
+    async fn replay(&self, site: &mut Site, ask: Ask<'_>) -> Result<(Graded, Option<Kept>), Fault> {
+        let questions = self.suite.questions(ask.case);
+        let bound = self.bindings(ask.case);
+        let changes = &questions.may_change;
+        let (world, before) = site
+            .begin(&self.suite, &self.connect, changes, &bound)
+            .await?;
         let stage = stage::Stage::new(
             Arc::clone(&self.suite),
-            Arc::clone(case),
-            reading,
+            Arc::clone(ask.case),
+            ask.reading,
             self.stream,
             world,
         );
+        let done = self
+            .graded(site, ask, &stage, &before, &questions, &bound)
+            .await;
+        site.spent.trials += 1;
+        site.spent.sandbox += stage.spent();
+        site.world = stage.world();
+        let fault = stage.fault();
+        fault.map_or(done, Err).map_err(|fault| Fault {
+            gone: fault.gone || site.judge.is_gone(),
+            ..fault
+        })
+    }
+
+    /// What happens between the judge's first look and its verdict.
+    async fn graded(
+        &self,
+        site: &mut Site,
+        ask: Ask<'_>,
+        stage: &stage::Stage,
+        before: &Snapshot,
+        questions: &Questions<'_>,
+        bound: &Bindings,
+    ) -> Result<(Graded, Option<Kept>), Fault> {
+        let started = Instant::now();
+        let against = site.judge.untouched(questions, bound).await;
+        if let Some(why) = against.map_err(|error| faulty(&error))? {
+            return Err(Fault::here(why));
+        }
+        site.spent.judge += started.elapsed();
+
+        let started = Instant::now();
+        let played = self.play(site, ask, stage).await.map_err(Fault::here)?;
+        site.spent.replay += started.elapsed();
+
+        let after = site.seen(&questions.may_change, bound).await?;
+        let started = Instant::now();
+        let grade = site.judge.grade(questions, bound, before, &after).await;
+        let grade = grade.map_err(|error| faulty(&error))?;
+        site.spent.judge += started.elapsed();
+        let graded = Graded {
+            grade,
+            lost: stage.lost(),
+            reached: played.reached,
+            calls: played.calls,
+            approvals: played.approvals,
+            asked: played.asked,
+        };
+        let kept = match played.transcript {
+            None => None,
+            Some(transcript) => Some(Kept {
+                before: before.to_json(),
+                after: after.to_json(),
+                transcript,
+                receipts: receipts(played.tickets.as_ref())
+                    .await
+                    .map_err(Fault::here)?,
+            }),
+        };
+        Ok((graded, kept))
+    }
+
+    /// The conversation, through a proxy that is new: nothing that it remembers is from another trial.
+    async fn play(
+        &self,
+        site: &mut Site,
+        ask: Ask<'_>,
+        stage: &stage::Stage,
+    ) -> Result<Played, String> {
+        let Ask { arm, case, .. } = ask;
+        let started = Instant::now();
         let tickets = ticket_store(arm)?;
-        let tally = Arc::new(tally::Tally::new(stage.clone()));
+        let tally = Arc::new(tally::Tally::new(stage.clone(), self.keep));
+        let world = Arc::clone(&site.lookups);
         let service = self
-            .service(arm, case, &path, &stage, &tally, tickets.clone())
+            .service(arm, case, world, stage, &tally, tickets.clone())
             .map_err(|problems| problems.to_string())?;
         service
             .load()
             .await
             .map_err(|problems| problems.to_string())?;
+        site.spent.guard += started.elapsed();
         let mut agent = agent::Agent {
             token: self.token(case)?,
             service,
             stage: stage.clone(),
             tally: Arc::clone(&tally),
             tickets: tickets.clone(),
-            approver: self.approver,
+            approver: ask.approver,
             case,
             routes: &self.routes,
             session: case.session.as_deref().unwrap_or(&case.id),
             stream: self.stream,
-            conversation: agent::Conversation::new(&self.suite),
+            conversation: agent::Conversation::new(
+                self.suite.system.as_deref(),
+                Arc::clone(&self.definitions),
+            ),
             transcript: agent::Transcript::new(self.keep),
             calls: Vec::new(),
             approvals: 0,
+            asked: false,
         };
         agent.play(case).await?;
-        let (calls, approvals) = (agent.calls, agent.approvals);
-        let transcript = agent.transcript;
-
-        let (grade, after) = bench.grade(self, case)?;
-        let graded = Graded {
-            grade,
-            lost: stage.lost(),
+        site.spent.judging += tally.elapsed();
+        Ok(Played {
             reached: tally.reached(),
-            calls,
-            approvals,
-        };
-        let kept = match transcript.into_lines() {
-            None => None,
-            Some(transcript) => Some(Kept {
-                before: bench.before.to_json(),
-                after: after.to_json(),
-                transcript,
-                receipts: receipts(tickets.as_ref()).await?,
-            }),
-        };
-        Ok((graded, kept))
+            calls: agent.calls,
+            approvals: agent.approvals,
+            asked: agent.asked,
+            transcript: agent.transcript.into_lines(),
+            tickets,
+        })
     }
 
     /// Whether the arm's guard can be built over the suite's world.
     ///
     /// # Errors
     /// Why not: a layer that this build lacks, a look-up that the world cannot answer.
-    pub fn ready(&self, arm: &Arm, path: &Path) -> Result<(), Problems> {
+    pub fn ready(&self, arm: &Arm, site: &Site) -> Result<(), Problems> {
         let tickets = ticket_store(arm).map_err(Problem::new)?;
-        self.guard(arm, path, tickets, Vec::new()).map(drop)
+        let world = Arc::clone(&site.lookups);
+        self.guard(arm, world, tickets, Vec::new()).map(drop)
+    }
+
+    /// The policy with the arm's modes, without the checks that it leaves out.
+    fn policy(&self, arm: &Arm) -> Arc<Policy> {
+        let mut policies = self.policies.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = policies.get(&arm.name) {
+            return Arc::clone(known);
+        }
+        let mut policy = Policy::clone(&self.suite.policy);
+        policy.modes.clone_from(&arm.modes);
+        for check in &arm.without {
+            check.lift(&mut policy);
+        }
+        if let Some(strictness) = arm.strictness {
+            strictness.apply(&mut policy);
+        }
+        let policy = Arc::new(policy);
+        policies.insert(arm.name.clone(), Arc::clone(&policy));
+        policy
     }
 
     fn bindings(&self, case: &Case) -> Bindings {
@@ -204,12 +314,12 @@ impl Replayer {
         &self,
         arm: &Arm,
         case: &Case,
-        path: &Path,
+        world: Arc<dyn ReadOnlySql>,
         stage: &stage::Stage,
         tally: &Arc<tally::Tally>,
         tickets: Option<Arc<dyn TicketStore>>,
     ) -> Result<ProxyService<stage::Stage>, Problems> {
-        let guard = self.guard(arm, path, tickets, vec![Arc::clone(tally) as _])?;
+        let guard = self.guard(arm, world, tickets, vec![Arc::clone(tally) as _])?;
         let principals = self.known_as(arm, case).map_err(Problem::new)?;
         let setup = Setup {
             guard: Arc::new(ArcSwap::from_pointee(guard)),
@@ -251,12 +361,10 @@ impl Replayer {
     fn guard(
         &self,
         arm: &Arm,
-        path: &Path,
+        world: Arc<dyn ReadOnlySql>,
         tickets: Option<Arc<dyn TicketStore>>,
         observers: Vec<Arc<dyn Observer>>,
     ) -> Result<Guard, Problems> {
-        let world =
-            sqlite::open(path).map_err(|error| Problems::from(Problem::new(error.to_string())))?;
         let lookups = self.suite.policy.lookups.values();
         let stores = Stores {
             sql: lookups
@@ -271,10 +379,7 @@ impl Replayer {
         };
         let venues = self.routes.iter();
         let venues = venues.map(|(tool, route)| (tool.as_str().into(), route.clone()));
-        let mut policy = Arc::clone(&self.suite.policy);
-        for check in &arm.without {
-            check.lift(Arc::make_mut(&mut policy));
-        }
+        let policy = self.policy(arm);
         Guard::new(
             policy,
             &arm.modes,
@@ -289,46 +394,18 @@ impl Replayer {
     }
 }
 
-/// The judge of one trial, with the world as it found it.
-struct Bench {
-    judge: Judge,
-    bound: Bindings,
-    before: Snapshot,
+/// What came of the conversation.
+struct Played {
+    reached: BTreeSet<LayerId>,
+    calls: Vec<CallResult>,
+    approvals: usize,
+    asked: bool,
+    transcript: Option<Vec<serde_json::Value>>,
+    tickets: Option<Arc<dyn TicketStore>>,
 }
 
-impl Bench {
-    fn new(replayer: &Replayer, case: &Case, path: &Path) -> Result<Self, String> {
-        let questions = replayer.suite.questions(case);
-        let bound = replayer.bindings(case);
-        let judge = Judge::open(&replayer.connect, path).map_err(|error| faulty(&error))?;
-        let before = judge.snapshot(&questions.may_change, &bound);
-        let before = before.map_err(|error| faulty(&error))?;
-        let against = judge.untouched(&questions, &bound);
-        match against.map_err(|error| faulty(&error))? {
-            Some(why) => Err(why),
-            None => Ok(Self {
-                judge,
-                bound,
-                before,
-            }),
-        }
-    }
-
-    fn grade(&self, replayer: &Replayer, case: &Case) -> Result<(Grade, Snapshot), String> {
-        let questions = replayer.suite.questions(case);
-        let graded = || {
-            let after = self.judge.snapshot(&questions.may_change, &self.bound)?;
-            let grade = self
-                .judge
-                .grade(&questions, &self.bound, &self.before, &after)?;
-            Ok((grade, after))
-        };
-        graded().map_err(|error| faulty(&error))
-    }
-}
-
-fn faulty(error: &SqlError) -> String {
-    format!("the judge failed: {error}")
+fn faulty(error: &SqlError) -> Fault {
+    Fault::here(format!("the judge failed: {error}"))
 }
 
 /// The parameters that every statement has, beside `bound`.
@@ -422,6 +499,7 @@ pub(in crate::eval) fn settings(
         spotlight_key: None,
         limits: Limits::default(),
         timeouts: Timeouts::default(),
+        record: None,
     }
 }
 

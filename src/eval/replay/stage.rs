@@ -1,18 +1,23 @@
 //! The other side of the proxy in a trial: the recorded model and the tools of the world, as one in-process upstream.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::{Response, StatusCode, header};
+use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::{MODEL, Reading, chat, common};
 use crate::eval::case::{Call, Case, Cause, OutputPart, Step};
 use crate::eval::sql::Bindings;
 use crate::eval::suite::Suite;
-use crate::eval::world::World;
+use crate::eval::world::{Answer, Fault, Sandbox};
 use crate::guard::Cleared;
 use crate::layers::injection::bare;
 use crate::names::UpstreamName;
@@ -30,8 +35,26 @@ struct Inner {
     state: Mutex<State>,
 }
 
+/// Of a request to the model what it listens for.
+#[derive(Deserialize)]
+struct Listened<'b> {
+    #[serde(borrow, default)]
+    messages: Vec<Message<'b>>,
+}
+
+#[derive(Deserialize)]
+struct Message<'b> {
+    #[serde(borrow, default)]
+    role: Option<Cow<'b, str>>,
+    #[serde(borrow, default)]
+    tool_call_id: Option<Cow<'b, str>>,
+    #[serde(borrow, default)]
+    content: Option<&'b RawValue>,
+}
+
 struct State {
-    world: World,
+    /// Away while a call is carried out.
+    world: Option<Sandbox>,
     /// The step that the model answers with; `None`: it only listens.
     turn: Option<usize>,
     /// The call that is being carried out.
@@ -43,7 +66,9 @@ struct State {
     /// Whether the tool did what the call asked, by call.
     done: HashMap<String, bool>,
     /// What broke in the harness itself.
-    fault: Option<String>,
+    fault: Option<Fault>,
+    /// How long the world took.
+    spent: Duration,
 }
 
 impl Stage {
@@ -52,16 +77,17 @@ impl Stage {
         case: Arc<Case>,
         reading: Reading,
         stream: bool,
-        world: World,
+        world: Sandbox,
     ) -> Self {
         let state = State {
-            world,
+            world: Some(world),
             turn: None,
             current: None,
             given: HashMap::new(),
             shown: HashMap::new(),
             done: HashMap::new(),
             fault: None,
+            spent: Duration::ZERO,
         };
         Self(Arc::new(Inner {
             suite,
@@ -104,8 +130,13 @@ impl Stage {
     }
 
     /// What broke in the harness, if anything.
-    pub(super) fn fault(&self) -> Option<String> {
+    pub(super) fn fault(&self) -> Option<Fault> {
         self.state().fault.clone()
+    }
+
+    /// The world, for the next trial; `None`: a call was lost on the way.
+    pub(super) fn world(&self) -> Option<Sandbox> {
+        self.state().world.take()
     }
 
     /// The calls that the model makes in a step.
@@ -129,7 +160,7 @@ impl Stage {
 
     fn answer(&self, body: &Bytes) -> Response<Body> {
         if let Err(cause) = self.listen(body) {
-            self.state().fault.get_or_insert(cause);
+            self.state().fault.get_or_insert(Fault::here(cause));
         }
         let turn = self.state().turn;
         let answer = match turn {
@@ -151,23 +182,30 @@ impl Stage {
 
     /// Takes in the tool outputs that the request shows.
     fn listen(&self, body: &Bytes) -> Result<(), String> {
-        let request: Value = serde_json::from_slice(body)
+        let request: Listened<'_> = serde_json::from_slice(body)
             .map_err(|error| format!("the proxy sent the model no JSON: {error}"))?;
-        let messages = request.get("messages").and_then(Value::as_array);
         let mut state = self.state();
-        for message in messages.into_iter().flatten() {
-            let text = |key| message.get(key).and_then(Value::as_str);
-            if let (Some("tool"), Some(call), Some(content)) =
-                (text("role"), text("tool_call_id"), text("content"))
+        for message in request.messages {
+            if let (Some("tool"), Some(call), Some(content)) = (
+                message.role.as_deref(),
+                message.tool_call_id,
+                message.content,
+            ) && let Ok(text) = serde_json::from_str::<Cow<'_, str>>(content.get())
             {
-                state.shown.insert(call.to_owned(), content.to_owned());
+                match state.shown.get_mut(&*call) {
+                    Some(shown) if *shown == text => {}
+                    Some(shown) => *shown = text.into_owned(),
+                    None => {
+                        state.shown.insert(call.into_owned(), text.into_owned());
+                    }
+                }
             }
         }
         Ok(())
     }
 
-    fn run(&self, path: &str, body: &Bytes) -> Response<Body> {
-        match self.carried_out(path, body) {
+    async fn run(self, path: String, body: Bytes) -> Response<Body> {
+        match self.carried_out(&path, &body).await {
             Ok(answer) => {
                 let status = if answer.ok {
                     StatusCode::OK
@@ -187,37 +225,28 @@ impl Stage {
         }
     }
 
-    fn carried_out(&self, path: &str, body: &Bytes) -> Result<crate::eval::world::Answer, String> {
+    async fn carried_out(&self, path: &str, body: &Bytes) -> Result<Answer, Fault> {
         let Inner { suite, case, .. } = &*self.0;
         let args: Value = serde_json::from_slice(body)
-            .map_err(|error| format!("the proxy sent a tool no JSON: {error}"))?;
-        let mut state = self.state();
-        let id = state
-            .current
-            .clone()
-            .ok_or("a tool was called out of turn")?;
-        let call = case
-            .calls()
-            .find(|call| call.id == id)
-            .ok_or("a tool was called out of turn")?;
+            .map_err(|error| Fault::here(format!("the proxy sent a tool no JSON: {error}")))?;
+        let out_of_turn = || Fault::here("a tool was called out of turn");
+        let id = self.current().ok_or_else(out_of_turn)?;
+        let call = case.calls().find(|call| call.id == id);
+        let call = call.ok_or_else(out_of_turn)?;
         let named = percent_encoding::percent_decode_str(path.trim_start_matches('/'));
         if named.decode_utf8_lossy() != call.tool.as_str() {
-            return Err(format!(
+            return Err(Fault::here(format!(
                 "the call `{id}` came to another tool than `{}`",
                 call.tool
-            ));
+            )));
         }
-        let tool = suite
-            .tools
-            .get(&call.tool)
-            .ok_or("an unknown tool was called")?;
+        let tool = suite.tools.get(&call.tool);
+        let tool = tool.ok_or_else(|| Fault::here("an unknown tool was called"))?;
         let answer = if call.failed {
-            crate::eval::world::Answer {
+            let text = call.output.clone();
+            Answer {
                 ok: false,
-                text: call
-                    .output
-                    .clone()
-                    .unwrap_or_else(|| "the tool failed".to_owned()),
+                text: text.unwrap_or_else(|| "the tool failed".to_owned()),
             }
         } else {
             let none = Value::Null;
@@ -228,11 +257,24 @@ impl Stage {
             let bound = common(suite, case, bound)
                 .text("call", id.as_str())
                 .json("args", &args);
-            state.world.call(tool, &bound, call.output.as_deref())?
+            // Nobody else is at work in it: an agent makes one call after the other.
+            let mut world = self.state().world.take().ok_or_else(out_of_turn)?;
+            let started = Instant::now();
+            let answered = world.call(tool, &bound, call.output.as_deref()).await;
+            let mut state = self.state();
+            state.spent += started.elapsed();
+            state.world = Some(world);
+            answered?
         };
+        let mut state = self.state();
         state.given.insert(id.clone(), answer.text.clone());
         state.done.insert(id, answer.ok);
         Ok(answer)
+    }
+
+    /// The time that the world took.
+    pub(super) fn spent(&self) -> Duration {
+        self.state().spent
     }
 }
 
@@ -271,12 +313,11 @@ impl Upstream for Stage {
         request: Cleared<http::Request<Bytes>>,
     ) -> BoxFuture<'static, Result<Response<Body>, UpstreamError>> {
         let (head, body) = request.into_message().into_parts();
-        let response = if to.as_str() == MODEL {
-            self.answer(&body)
-        } else {
-            self.run(head.uri.path(), &body)
-        };
-        Box::pin(std::future::ready(Ok(response)))
+        if to.as_str() == MODEL {
+            return Box::pin(std::future::ready(Ok(self.answer(&body))));
+        }
+        let path = head.uri.path().to_owned();
+        Box::pin(self.clone().run(path, body).map(Ok))
     }
 }
 

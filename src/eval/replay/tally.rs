@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
@@ -14,6 +15,7 @@ use crate::verdict::{LayerId, Ruling, Verdict};
 /// Listens to one trial.
 pub(super) struct Tally {
     stage: Stage,
+    keep: bool,
     heard: Mutex<Heard>,
 }
 
@@ -25,12 +27,15 @@ struct Heard {
     /// What the layers said since it was last asked for. The same again is not repeated.
     said: Vec<Value>,
     known: BTreeSet<String>,
+    elapsed: Duration,
 }
 
 impl Tally {
-    pub(super) fn new(stage: Stage) -> Self {
+    /// `keep`: somebody wants to read what was said.
+    pub(super) fn new(stage: Stage, keep: bool) -> Self {
         Self {
             stage,
+            keep,
             heard: Mutex::default(),
         }
     }
@@ -46,6 +51,11 @@ impl Tally {
     /// The last verdict over a call on a route of this kind.
     pub(super) fn verdict(&self, call: &str, kind: RouteKind) -> Option<Verdict> {
         self.heard().calls.get(&(call.to_owned(), kind)).cloned()
+    }
+
+    /// How long the layers took.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.heard().elapsed
     }
 
     /// What was said since the last time, as JSON.
@@ -64,6 +74,8 @@ impl Observer for Tally {
         for (located, ruling) in exchange.items.iter().zip(&decision.rulings) {
             let reached = ruling.opinions.iter().filter(|opinion| opinion.reached);
             heard.reached.extend(reached.map(|opinion| opinion.layer));
+            let took = ruling.opinions.iter().map(|opinion| opinion.elapsed);
+            heard.elapsed += took.sum::<Duration>();
             let (what, call) = match &located.item {
                 Item::ToolCall(call) => ("call", call.call_id.as_deref()),
                 Item::Unreadable(call) => ("call", call.call_id.as_deref()),
@@ -83,7 +95,7 @@ impl Observer for Tally {
                 let key = (call.clone(), exchange.kind);
                 heard.calls.insert(key, ruling.verdict.clone());
             }
-            if !ruling.opinions.is_empty() {
+            if self.keep && !ruling.opinions.is_empty() {
                 let said = said(exchange, what, call.as_deref(), ruling);
                 if heard.known.insert(said.to_string()) {
                     heard.said.push(said);

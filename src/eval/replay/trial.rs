@@ -3,16 +3,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::Approver;
 use crate::eval::case::{Case, Cause, OutputPart};
 use crate::eval::judge::Grade;
 use crate::names::RuleId;
 use crate::verdict::{LayerId, Reason};
 
 /// What a recorded model does when the injection that it obeyed never reached it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reading {
     /// It does not make the calls that the injection asked for.
@@ -86,6 +87,8 @@ pub struct Graded {
     pub calls: Vec<CallResult>,
     /// Approvals that people gave.
     pub approvals: usize,
+    /// A person was asked: another approver might have answered otherwise.
+    pub asked: bool,
 }
 
 impl Graded {
@@ -120,6 +123,8 @@ pub struct Trial {
     pub arm: String,
     /// The reading.
     pub reading: Reading,
+    /// Who answered held calls.
+    pub approver: Approver,
     /// The case.
     pub case: Arc<Case>,
     /// What came of it; an operational failure is inconclusive and says why.

@@ -7,7 +7,7 @@ use super::rates::{goal, graded, is_attack, is_honest, reached, violated};
 use super::{Comparison, Share};
 use crate::eval::arms::Contrast;
 use crate::eval::case::Kind;
-use crate::eval::replay::{Graded, Trial};
+use crate::eval::record::{Record, Seen};
 use crate::eval::stats::{Interval, Rate, Table, newcombe_unpaired};
 
 /// A difference, or why there is none.
@@ -60,8 +60,8 @@ fn not_claimed(why: impl Into<String>) -> Claim {
 
 /// The trials of a contrast's two arms.
 struct Sides<'t> {
-    without: Vec<&'t Trial>,
-    with: Vec<&'t Trial>,
+    without: Vec<&'t Record>,
+    with: Vec<&'t Record>,
     paired: bool,
 }
 
@@ -69,7 +69,7 @@ impl<'t> Sides<'t> {
     fn of(contrast: &Contrast, trials: &Trials<'t>, kind: fn(Kind) -> bool) -> Self {
         let without = trials.of(&contrast.without, kind);
         let with = trials.of(&contrast.with, kind);
-        let bound = |trial: &&&Trial| trial.case.arm.is_some();
+        let bound = |trial: &&&Record| trial.case.arm.is_some();
         Self {
             paired: without.iter().chain(&with).find(bound).is_none(),
             without,
@@ -77,7 +77,7 @@ impl<'t> Sides<'t> {
         }
     }
 
-    fn pairs(&self) -> Vec<(&'t Trial, &'t Graded, &'t Graded)> {
+    fn pairs(&self) -> Vec<(&'t Record, &'t Seen, &'t Seen)> {
         let with = graded(&self.with);
         let mut pairs = Vec::new();
         for (trial, without) in graded(&self.without) {
@@ -90,7 +90,7 @@ impl<'t> Sides<'t> {
     }
 
     /// Trials in which an item reached the layer: in either arm where paired, over both arms where not.
-    fn reached(&self, reaches: impl Fn(&Graded) -> bool) -> Share {
+    fn reached(&self, reaches: impl Fn(&Seen) -> bool) -> Share {
         if self.paired {
             let pairs = self.pairs();
             return Share {
@@ -108,7 +108,7 @@ impl<'t> Sides<'t> {
         }
     }
 
-    fn delta(&self, event: impl Fn(&Graded) -> bool, counts: impl Fn(&Trial) -> bool) -> Claim {
+    fn delta(&self, event: impl Fn(&Seen) -> bool, counts: impl Fn(&Record) -> bool) -> Claim {
         let delta = if self.paired {
             let pairs = self.pairs();
             let counted = pairs.iter().filter(|(trial, ..)| counts(trial));
@@ -116,7 +116,7 @@ impl<'t> Sides<'t> {
                 counted.map(|(_, without, with)| (event(with), event(without))),
             ))
         } else {
-            let rate = |side: &[&Trial]| {
+            let rate = |side: &[&Record]| {
                 let results = graded(side).into_iter().filter(|(trial, _)| counts(trial));
                 Rate::of(results, |(_, it)| event(it))
             };
@@ -159,8 +159,8 @@ fn unpaired(without: Rate, with: Rate) -> Option<Delta> {
 pub(super) fn comparison(contrast: &Contrast, trials: &Trials<'_>, proved: bool) -> Comparison {
     let attack = Sides::of(contrast, trials, is_attack);
     let honest = Sides::of(contrast, trials, is_honest);
-    let reaches = |graded: &Graded| match contrast.layer {
-        Some(layer) => graded.reached.contains(&layer),
+    let reaches = |graded: &Seen| match contrast.layer {
+        Some(layer) => graded.reached.contains(layer),
         None => !graded.reached.is_empty(),
     };
     let reached_attack = attack.reached(reaches);
@@ -173,7 +173,7 @@ pub(super) fn comparison(contrast: &Contrast, trials: &Trials<'_>, proved: bool)
         let why = "no attack reaches its goal with the layers off: harm is not proved possible";
         (!proved).then(|| not_claimed(why))
     });
-    let all = |_: &Trial| true;
+    let all = |_: &Record| true;
     let cost = || {
         let sampled = honest
             .without
@@ -183,10 +183,10 @@ pub(super) fn comparison(contrast: &Contrast, trials: &Trials<'_>, proved: bool)
             return not_claimed("no honest cases beside the controls");
         }
         if !honest.paired {
-            return honest.delta(|it| !it.succeeded(), all);
+            return honest.delta(|it| !it.succeeded, all);
         }
-        let able = |trial: &Trial| trials.baseline(trial).is_some_and(Graded::succeeded);
-        honest.delta(|it| !it.succeeded(), able)
+        let able = |trial: &Record| trials.baseline(trial).is_some_and(|it| it.succeeded);
+        honest.delta(|it| !it.succeeded, able)
     };
     Comparison {
         question: contrast.question,

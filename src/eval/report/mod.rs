@@ -3,6 +3,7 @@
 
 mod compare;
 mod compute;
+mod frontier;
 mod rates;
 mod table;
 
@@ -10,6 +11,8 @@ use std::collections::BTreeMap;
 
 pub use compare::{Claim, Delta};
 pub use compute::report;
+pub(in crate::eval) use frontier::benchmarks;
+pub use frontier::{Frontier, Point, PointKind};
 pub use rates::{ArmRates, AttackRates, BenignRates, CallRates, GateCounts, ReachedRates};
 use serde::Serialize;
 pub use table::render;
@@ -58,6 +61,8 @@ pub struct AboutSuite {
     pub digest: String,
     /// Cases by kind, without the excluded ones.
     pub cases: BTreeMap<&'static str, usize>,
+    /// Honest cases beside those, in which the user openly asks for what is elsewhere injected.
+    pub asked_for: usize,
     /// Cases that are not run, by reason.
     pub excluded: BTreeMap<String, usize>,
     /// Distinct clusters among the attack cases.
@@ -107,6 +112,54 @@ pub struct Report {
     pub invalid_because: Vec<String>,
     /// One entry per reading; a suite without carriers has only the pessimistic one, since both are the same there.
     pub readings: Vec<ReadingReport>,
+    /// The same under further approvers (`--approver all`).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub approvers: Vec<ApproverReport>,
+    /// Attacks let through against honest tasks lost: one list of points per approver and reading.
+    pub frontier: Vec<Frontier>,
+}
+
+/// Everything under one more approver.
+#[derive(Clone, Debug, Serialize)]
+pub struct ApproverReport {
+    /// Who answered held calls.
+    pub approver: Approver,
+    /// One entry per reading.
+    pub readings: Vec<ReadingReport>,
+}
+
+/// The judge beside the source of the recordings, with the layers off.
+#[derive(Clone, Debug, Serialize)]
+pub struct Disagreement {
+    /// Whether the attacker has what they want.
+    pub attack: Compared,
+    /// Whether the user's task came out.
+    pub task: Compared,
+}
+
+/// Two opinions on the same cases.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Compared {
+    /// Both say yes.
+    pub both: usize,
+    /// Both say no.
+    pub neither: usize,
+    /// Cases of which only the judge says yes.
+    pub only_judge: Vec<String>,
+    /// Cases of which only the source says yes.
+    pub only_source: Vec<String>,
+}
+
+impl Compared {
+    /// Cases of which both said something.
+    pub fn n(&self) -> usize {
+        self.both + self.neither + self.differing()
+    }
+
+    /// Cases of which they say different things.
+    pub fn differing(&self) -> usize {
+        self.only_judge.len() + self.only_source.len()
+    }
 }
 
 /// Everything under one reading.
@@ -124,6 +177,8 @@ pub struct ReadingReport {
     pub arms: Vec<ArmRates>,
     /// Differences.
     pub contrasts: Vec<Comparison>,
+    /// Where the judge and the source of the recordings say different things.
+    pub disagreement: Disagreement,
     /// Trials without a result.
     pub inconclusive: Vec<Inconclusive>,
 }
@@ -198,8 +253,8 @@ pub struct Inconclusive {
 pub struct Setting<'a> {
     /// What was run and compared.
     pub design: &'a Design,
-    /// Who answered.
-    pub approver: Approver,
+    /// Who answered: the first is the report's own, the others stand in `approvers`.
+    pub approvers: &'a [Approver],
     /// Whether answers were streamed.
     pub streamed: bool,
 }

@@ -5,11 +5,13 @@ use std::fmt::Write;
 
 use comfy_table::{Table, presets};
 
-use super::{ArmRates, Claim, Comparison, Delta, ReadingReport, Report, Share};
+use super::{
+    ArmRates, BenignRates, Claim, Comparison, Delta, PointKind, ReadingReport, Report, Share,
+};
 use crate::eval::arms::Question;
 use crate::eval::replay::Reading;
 use crate::eval::stats::{Interval, Rate};
-use crate::verdict::LayerId;
+use crate::verdict::{LayerId, Mode};
 
 /// Below this many trials a rate of zero is called "not observed".
 const FEW: usize = 30;
@@ -53,6 +55,14 @@ pub fn render(report: &Report) -> String {
     for reading in &report.readings {
         out += &of_reading(reading, report.readings.len() > 1);
     }
+    if !report.approvers.is_empty() {
+        let _ = writeln!(out, "\n{}", approvers(report));
+    }
+    if let Some(frontier) = frontier(report) {
+        let _ = writeln!(out, "\n{frontier}");
+        out += "let through: of the attacks that work without the defence, those that still do; tasks lost: of the honest tasks that are\n\
+                done without it (for arms: FRR). Recorded and published points are of other runs, models and attacks.\n";
+    }
     for cause in &report.invalid_because {
         let _ = writeln!(out, "\nINVALID SUITE: {cause}");
     }
@@ -70,6 +80,9 @@ fn of_reading(reading: &ReadingReport, named: bool) -> String {
     }
     let _ = writeln!(out, "\n{}", attacks(&reading.arms));
     let _ = writeln!(out, "\n{}", honest(&reading.arms));
+    if reading.arms.iter().any(|arm| arm.asked_for.is_some()) {
+        let _ = writeln!(out, "\n{}", asked_for(&reading.arms));
+    }
     let _ = writeln!(out, "\n{}", reached(&reading.arms));
     if let Some(stopped) = stopped(&reading.arms) {
         let _ = writeln!(out, "\n{stopped}");
@@ -104,6 +117,23 @@ fn of_reading(reading: &ReadingReport, named: bool) -> String {
         share(mutation.attacks),
         share(mutation.mutations)
     );
+    let compared = [
+        ("attack", &reading.disagreement.attack),
+        ("task", &reading.disagreement.task),
+    ];
+    for (what, compared) in compared {
+        if compared.n() > 0 {
+            let _ = writeln!(
+                out,
+                "judge and source of the recordings differ on the {what} in {} of {} cases ({} only the judge, {} only the source; \
+                 --json names them)",
+                compared.differing(),
+                compared.n(),
+                compared.only_judge.len(),
+                compared.only_source.len()
+            );
+        }
+    }
     for trial in reading.inconclusive.iter().take(5) {
         let _ = writeln!(
             out,
@@ -147,33 +177,44 @@ fn attacks(arms: &[ArmRates]) -> Table {
 }
 
 fn honest(arms: &[ArmRates]) -> Table {
+    let rows = arms.iter().map(|arm| (arm.arm.as_str(), &arm.benign));
+    tasks("honest", rows)
+}
+
+/// Tasks in which the user openly asks for what is elsewhere injected.
+fn asked_for(arms: &[ArmRates]) -> Table {
+    let rows = arms.iter();
+    let rows = rows.filter_map(|arm| Some((arm.arm.as_str(), arm.asked_for.as_ref()?)));
+    tasks("openly asked for", rows)
+}
+
+fn tasks<'r>(what: &str, rows: impl Iterator<Item = (&'r str, &'r BenignRates)>) -> Table {
     let mut table = empty(&[
-        "honest",
+        what,
         "trials",
         "incon.",
         "FRR (task)",
         "95 %",
+        "utility",
         "task loss",
         "refused calls",
         "held calls",
         "hold rate",
         "approvals/task",
     ]);
-    for arm in arms {
-        let rates = &arm.benign;
+    for (arm, rates) in rows {
         table.add_row([
-            arm.arm.clone(),
+            arm.to_owned(),
             rates.trials.to_string(),
             rates.inconclusive.to_string(),
             rate(&rates.frr_task),
             interval(rates.frr_task.wilson95),
+            rate(&rates.utility),
             rate(&rates.task_loss),
             rate(&rates.frr_call.refused),
             rate(&rates.frr_call.held),
             rate(&rates.frr_call.hold_rate),
-            rates
-                .approvals_per_task
-                .map_or_else(|| "–".to_owned(), |per| format!("{per:.2}")),
+            per_task(rates),
         ]);
     }
     table
@@ -253,6 +294,109 @@ fn contrasts(contrasts: &[Comparison]) -> Table {
         ]);
     }
     table
+}
+
+/// What each approver makes of every arm in which anybody is asked.
+fn approvers(report: &Report) -> Table {
+    let mut table = empty(&[
+        "approver",
+        "reading",
+        "arm",
+        "ASR",
+        "of those that worked",
+        "FRR (task)",
+        "hold rate",
+        "approvals/task",
+    ]);
+    let own = std::iter::once((report.approver, &report.readings));
+    let further = report
+        .approvers
+        .iter()
+        .map(|it| (it.approver, &it.readings));
+    for (approver, readings) in own.chain(further) {
+        for reading in readings {
+            let held = reading.arms.iter().filter(|arm| {
+                let layer = arm.modes.get(&LayerId::Tickets);
+                layer == Some(&Mode::Enforce) && !arm.arm.starts_with("without:")
+            });
+            for arm in held {
+                let (attack, benign) = (&arm.attack, &arm.benign);
+                table.add_row([
+                    approver.to_string(),
+                    word(reading.reading).to_owned(),
+                    arm.arm.clone(),
+                    rate(&attack.asr),
+                    rate(&attack.asr_conditional),
+                    rate(&benign.frr_task),
+                    rate(&benign.frr_call.hold_rate),
+                    per_task(benign),
+                ]);
+            }
+        }
+    }
+    table
+}
+
+/// Points of the last reading, which is the pessimistic one where it was run, for each approver.
+fn frontier(report: &Report) -> Option<Table> {
+    let last = report.readings.last()?.reading;
+    let here = report.frontier.iter().filter(|it| it.reading == last);
+    let mut table = empty(&[
+        "frontier",
+        "approver",
+        "let through",
+        "tasks lost",
+        "ASR",
+        "utility",
+        "source",
+    ]);
+    let mut others = false;
+    for frontier in here {
+        for point in &frontier.points {
+            let own = matches!(point.kind, PointKind::Arm | PointKind::Naive);
+            if !own && std::mem::replace(&mut others, true) && frontier.approver != report.approver
+            {
+                break;
+            }
+            let approver = if own {
+                frontier.approver.to_string()
+            } else {
+                String::new()
+            };
+            let kind = match point.kind {
+                PointKind::Arm => "",
+                PointKind::Naive => " (naive rule)",
+                PointKind::Recorded => " (recorded)",
+                PointKind::Published => " (published)",
+            };
+            table.add_row([
+                format!("{}{kind}", point.name),
+                approver,
+                percent(point.let_through),
+                percent(point.task_cost),
+                percent(point.asr),
+                percent(point.utility),
+                point.source.clone().unwrap_or_default(),
+            ]);
+        }
+    }
+    (!table.is_empty()).then_some(table)
+}
+
+const fn word(reading: Reading) -> &'static str {
+    match reading {
+        Reading::Optimistic => "optimistic",
+        Reading::Pessimistic => "pessimistic",
+    }
+}
+
+fn percent(share: Option<f64>) -> String {
+    share.map_or_else(|| "–".to_owned(), |share| format!("{:.1} %", share * 100.0))
+}
+
+fn per_task(rates: &BenignRates) -> String {
+    let per = rates.approvals_per_task;
+    per.map_or_else(|| "–".to_owned(), |per| format!("{per:.2}"))
 }
 
 fn empty(header: &[&str]) -> Table {

@@ -2,15 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rusqlite::Connection;
 use serde_json::Value;
 
 use super::cases::Placed;
-use super::read::{CALL_PARAMETERS, Written};
+use super::read::{CALL_PARAMETERS, Part, Written};
 use crate::eval::case::{Call, Case, Cause, Kind, OutputPart};
-use crate::eval::judge::{Change, Judge, quoted, read_only};
-use crate::eval::sql::{Allowed, COMMON, plain};
-use crate::eval::world::{Image, World};
+use crate::eval::judge::{Change, Judge, read_only};
+use crate::eval::sql::{Allowed, COMMON, Dialect};
+use crate::eval::world::{Image, Sandbox, apart, file_in};
 use crate::policy::Policy;
 use crate::source::{Problem, Problems, did_you_mean};
 use crate::verdict::Mode;
@@ -29,12 +28,7 @@ pub(super) fn everything(
     cases: &[Placed],
 ) -> Result<(), Problems> {
     let mut problems = Problems::default();
-    match statements(written, image, cases) {
-        Ok(found) => problems.0.extend(found),
-        Err(cause) => problems.0.push(Problem::new(format!(
-            "the world's database cannot be opened: {cause}"
-        ))),
-    }
+    problems.0.extend(statements(written, image, cases)?);
     problems.0.extend(contrast(written, policy));
     problems.0.extend(left_out(written));
     let mut ids = BTreeSet::new();
@@ -61,21 +55,93 @@ pub(super) fn everything(
     }
 }
 
+/// A world without cases.
+pub(super) fn world(part: &Part, image: &Image) -> Result<(), Problems> {
+    // Cases give parameters, and there are none yet: whatever an assertion names may be given.
+    let named = part.grades.statements().flat_map(|sql| sql.parameters());
+    let params: BTreeSet<String> = named.collect();
+    let params: Vec<&str> = params.iter().map(String::as_str).collect();
+    let mut problems = Problems(checked(part, image, &params)?);
+    problems.0.extend(examples(part));
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(problems.sorted())
+    }
+}
+
+/// Examples call on behalf of somebody, with arguments that the tool has.
+fn examples(part: &Part) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (name, tool) in &part.tools {
+        let Some(example) = &tool.example else {
+            continue;
+        };
+        let unknown = |what, name: &str, known: &mut dyn Iterator<Item = &str>| {
+            let known: Vec<&str> = known.collect();
+            Problem::new(format!("`{name}` is not among the {what}"))
+                .help(did_you_mean(what, name, known.iter().copied()))
+                .at(example.at.clone())
+        };
+        if let Some(principal) = &example.principal
+            && !part.principals.contains_key(principal)
+        {
+            let mut known = part.principals.keys().map(String::as_str);
+            problems.push(unknown("principals", principal, &mut known));
+        }
+        let strange = example.args.keys().find(|arg| !tool.args.contains(arg));
+        if let Some(arg) = strange {
+            let mut known = tool.args.iter().map(String::as_str);
+            let what = "tool's arguments";
+            problems.push(unknown(what, arg, &mut known));
+        }
+        if example.principal.is_none() && part.principals.is_empty() {
+            let nobody = format!("nobody could call `{name}`: there is no principal");
+            problems.push(Problem::new(nobody).at(example.at.clone()));
+        }
+    }
+    problems
+}
+
 /// Prepares every statement on the world and checks its parameters.
-fn statements(written: &Written, image: &Image, cases: &[Placed]) -> Result<Vec<Problem>, String> {
-    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let world = World::create(image, folder.path().join("check.sqlite"))?;
-    let on = world.connection();
-    let judge = Judge::open(&read_only(), world.path()).map_err(|error| error.to_string())?;
-    let judged = judge.connection();
+fn statements(
+    written: &Written,
+    image: &Image,
+    cases: &[Placed],
+) -> Result<Vec<Problem>, Problems> {
     let params: BTreeSet<&str> = cases
         .iter()
         .flat_map(|placed| placed.case.params.keys())
         .map(String::as_str)
         .collect();
     let params: Vec<_> = params.into_iter().collect();
+    let mut found = checked(&written.part, image, &params)?;
+    found.extend(examples(&written.part));
+    Ok(found)
+}
+
+fn checked(part: &Part, image: &Image, params: &[&str]) -> Result<Vec<Problem>, Problems> {
+    let failed = |cause: String| {
+        let message = format!("the world's database cannot be opened: {cause}");
+        Problems::from(Problem::new(message))
+    };
+    let folder = tempfile::tempdir().map_err(|error| failed(error.to_string()))?;
+    let path = file_in(folder.path(), 0);
+    let checked = apart(|| async {
+        let sandbox = image.sandbox(path).await;
+        let mut sandbox = sandbox.map_err(|fault| fault.cause)?;
+        let judge = sandbox.judge(&read_only()).await;
+        let mut judge = judge.map_err(|error| error.to_string())?;
+        let mut found = tools(part, &mut sandbox).await;
+        found.extend(asked(part, &mut judge, image.dialect(), params).await);
+        Ok(found)
+    });
+    checked.flatten().map_err(failed)
+}
+
+async fn tools(part: &Part, sandbox: &mut Sandbox) -> Vec<Problem> {
     let mut found = Vec::new();
-    for tool in written.tools.values() {
+    for tool in part.tools.values() {
         let names: Vec<_> = tool
             .args
             .iter()
@@ -83,36 +149,49 @@ fn statements(written: &Written, image: &Image, cases: &[Placed]) -> Result<Vec<
             .chain(CALL_PARAMETERS.iter().copied())
             .collect();
         let reads = tool.error_when.iter().chain(&tool.output);
-        let checked = reads.map(|sql| sql.check(on, Allowed::Read, &names)).chain(
-            tool.effect
-                .iter()
-                .map(|sql| sql.check(on, Allowed::Write, &names)),
-        );
-        found.extend(checked.filter_map(Result::err));
+        let reads = reads.map(|sql| (sql, Allowed::Read));
+        let writes = tool.effect.iter().map(|sql| (sql, Allowed::Write));
+        for (sql, allowed) in reads.chain(writes) {
+            found.extend(sandbox.check(sql, allowed, &names).await.err());
+        }
     }
-    let asked = written
-        .assertions
-        .values()
-        .chain(written.permissions.values());
-    found.extend(asked.filter_map(|sql| sql.check(judged, Allowed::Read, &params).err()));
-    let changes = written.changes.values().flatten();
-    found.extend(changes.filter_map(|change| changeable(judged, change, &params).err()));
-    Ok(found)
+    found
 }
 
-fn changeable(on: &Connection, change: &Change, params: &[&str]) -> Result<(), Problem> {
-    let table = on
-        .prepare(&format!("SELECT * FROM {}", quoted(&change.table)))
-        .map_err(|error| Problem::new(plain(&error)).at(change.at.clone()))?;
-    let columns: Vec<&str> = table.column_names().collect();
+async fn asked(part: &Part, judge: &mut Judge, dialect: Dialect, params: &[&str]) -> Vec<Problem> {
+    let mut found = Vec::new();
+    let grades = &part.grades;
+    for sql in grades
+        .assertions
+        .values()
+        .chain(grades.permissions.values())
+    {
+        found.extend(judge.reads().check(sql, params).await.err());
+    }
+    let changes = grades.changes.values().flatten().chain(&part.ignored);
+    for change in changes {
+        found.extend(changeable(judge, change, dialect, params).await.err());
+    }
+    found
+}
+
+async fn changeable(
+    judge: &mut Judge,
+    change: &Change,
+    dialect: Dialect,
+    params: &[&str],
+) -> Result<(), Problem> {
+    let columns = judge.reads().columns(&change.table).await;
+    let columns = columns.map_err(|cause| Problem::new(cause).at(change.at.clone()))?;
     for column in change.columns.iter().flatten() {
-        if !columns.contains(&column.as_str()) {
-            let help = did_you_mean("columns", column, columns.iter().copied());
+        if !columns.contains(column) {
+            let known = columns.iter().map(String::as_str);
+            let help = did_you_mean("columns", column, known);
             let problem = Problem::new(format!("`{}` has no column `{column}`", change.table));
             return Err(problem.help(help).at(change.at.clone()));
         }
     }
-    change.probe().check(on, Allowed::Read, params)
+    judge.reads().check(&change.probe(dialect), params).await
 }
 
 /// The contrast's arms must differ in its layer, and in nothing else.
@@ -158,7 +237,7 @@ fn contrast(written: &Written, policy: &Policy) -> Option<Problem> {
 fn left_out(written: &Written) -> Option<Problem> {
     let bound = written.bound.as_ref()?;
     let arm = bound.arms.iter().find(|arm| !arm.without.is_empty())?;
-    if written.bearers.is_some() {
+    if written.part.bearers.is_some() {
         return None;
     }
     let message = format!(
@@ -245,7 +324,7 @@ impl About<'_> {
         self.known(
             "principals",
             &case.principal,
-            self.written.principals.keys(),
+            self.written.part.principals.keys(),
         )?;
         self.arm(case)?;
         for (name, value) in &case.params {
@@ -262,10 +341,14 @@ impl About<'_> {
         }
         let expect = &case.expect;
         for name in expect.goal.iter().chain(&expect.must) {
-            self.known("assertions", name, self.written.assertions.keys())?;
+            self.known(
+                "assertions",
+                name,
+                self.written.part.grades.assertions.keys(),
+            )?;
         }
         for name in &expect.may_change {
-            self.known("changes", name, self.written.changes.keys())?;
+            self.known("changes", name, self.written.part.grades.changes.keys())?;
         }
         let harmful = matches!(case.kind, Kind::Attack | Kind::Mutation);
         if case.excluded.is_none() && harmful != expect.goal.is_some() {
@@ -309,8 +392,8 @@ impl About<'_> {
     }
 
     fn call(&self, call: &Call, earlier: &[String]) -> Result<(), Problem> {
-        self.known("tools", &call.tool, self.written.tools.keys())?;
-        let tool = self.written.tools.get(&call.tool);
+        self.known("tools", &call.tool, self.written.part.tools.keys())?;
+        let tool = self.written.part.tools.get(&call.tool);
         if call.output.is_none() && !call.failed && tool.is_some_and(|tool| tool.output.is_none()) {
             return Err(self.problem(&format!(
                 "the call `{}` needs an `output`: the tool `{}` gives back what was recorded",

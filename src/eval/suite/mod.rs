@@ -4,6 +4,7 @@
 mod cases;
 mod check;
 mod generate;
+mod load;
 mod read;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,11 +18,14 @@ use super::case::{Case, Kind};
 use super::judge::{Change, Questions};
 use super::sql::Sql;
 use super::tokens::{Bearer, Check};
-use super::world::{Image, Tool};
+use super::world::{Database, Image, Tool};
 use crate::policy::{Modes, Policy};
 use crate::principal::Principal;
 use crate::source::{Problem, Problems, Spot};
+
 use crate::verdict::{LayerId, Mode};
+pub use load::{World, load_world};
+pub use read::WORLD;
 
 /// The file that makes a folder a suite.
 pub const FILE: &str = "suite.yaml";
@@ -59,6 +63,10 @@ pub struct Suite {
     pub permissions: BTreeMap<String, Sql>,
     /// By name.
     pub changes: BTreeMap<String, Vec<Change>>,
+    /// What the judge never compares.
+    pub ignored: Vec<Change>,
+    /// Benchmarks whose published defences stand beside the suite's points.
+    pub published: Vec<String>,
     /// `None`: every case is replayed in every arm of the ablation.
     pub bound: Option<Bound>,
     /// In file order, generated ones last.
@@ -106,12 +114,20 @@ impl Bound {
 }
 
 impl Suite {
-    /// Loads a suite's folder.
+    /// Loads a suite's folder. Its world is made where the suite says, in SQLite by default.
     ///
     /// # Errors
     /// Everything that is wrong with it, each with file, line and field.
     pub fn load(folder: &Path) -> Result<Self, Problems> {
-        read::load(folder)
+        load::suite(folder, None)
+    }
+
+    /// The same, with its world made in this database.
+    ///
+    /// # Errors
+    /// As [`Self::load`]; also a world without statements for the database.
+    pub fn load_on(folder: &Path, database: Database) -> Result<Self, Problems> {
+        load::suite(folder, Some(database))
     }
 
     /// The statements that grade a case.
@@ -137,6 +153,7 @@ impl Suite {
                 .iter()
                 .filter_map(|name| self.changes.get(name))
                 .flatten()
+                .chain(&self.ignored)
                 .collect(),
             permissions: self
                 .permissions

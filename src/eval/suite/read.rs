@@ -4,18 +4,53 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::cases::Placed;
-use super::{Bound, BoundArm, Digest, FILE, MAX_FILE, Suite, cases, check, generate};
+use serde_json::{Map, Value};
+
+use super::{Bound, BoundArm, Digest};
 use crate::eval::judge::Change;
-use crate::eval::sql::{COMMON, Sql};
+use crate::eval::report::benchmarks;
+use crate::eval::sql::{COMMON, Dialect, Sql};
 use crate::eval::tokens::{Bearer, Check};
-use crate::eval::world::{Image, Tool};
+use crate::eval::world::{Database, Example, Server, Tool};
 use crate::principal::Principal;
-use crate::source::{Field, Fields, MAX_YAML, Problems, Reader, SourceFile, parse, read_text};
+use crate::source::{
+    Field, Fields, MAX_YAML, Problems, Reader, Tree, did_you_mean, parse, read_text,
+};
 use crate::verdict::{LayerId, Mode};
 
 /// Parameters of a tool's statements besides [`COMMON`] and the tool's own arguments.
 pub(super) const CALL_PARAMETERS: &[&str] = &["call", "args"];
+
+/// The file of a world that stands alone.
+pub const WORLD: &str = "world.yaml";
+
+/// What a suite or a world says of its world.
+pub(super) struct Part {
+    pub scripts: Vec<PathBuf>,
+    pub ignored: Vec<Change>,
+    pub system: Option<String>,
+    pub principals: BTreeMap<String, Arc<Principal>>,
+    pub bearers: Option<BTreeMap<String, Bearer>>,
+    pub tools: BTreeMap<String, Tool>,
+    pub grades: Grades,
+}
+
+/// Statements that the judge asks.
+#[derive(Default)]
+pub(super) struct Grades {
+    pub assertions: BTreeMap<String, Sql>,
+    pub permissions: BTreeMap<String, Sql>,
+    pub changes: BTreeMap<String, Vec<Change>>,
+}
+
+impl Grades {
+    /// Every statement of them.
+    pub(super) fn statements(&self) -> impl Iterator<Item = &Sql> {
+        let changes = self.changes.values().flatten();
+        let asked = self.assertions.values().chain(self.permissions.values());
+        asked.chain(changes.filter_map(|change| change.rows.as_ref()))
+    }
+}
 
 /// What the YAML says, before policy, world and cases are read.
 pub(super) struct Written {
@@ -24,68 +59,105 @@ pub(super) struct Written {
     pub source: String,
     pub licence: String,
     pub policy: PathBuf,
-    pub scripts: Vec<PathBuf>,
-    pub system: Option<String>,
-    pub principals: BTreeMap<String, Arc<Principal>>,
-    pub bearers: Option<BTreeMap<String, Bearer>>,
-    pub tools: BTreeMap<String, Tool>,
-    pub assertions: BTreeMap<String, Sql>,
-    pub permissions: BTreeMap<String, Sql>,
-    pub changes: BTreeMap<String, Vec<Change>>,
+    pub published: Vec<String>,
+    pub part: Part,
     pub bound: Option<Bound>,
     pub cases: PathBuf,
     pub generate: Option<(PathBuf, PathBuf)>,
 }
 
-pub(super) fn load(folder: &Path) -> Result<Suite, Problems> {
-    let mut digest = Digest::new();
-    let path = folder.join(FILE);
-    let text = read_text(&path, MAX_YAML)?;
-    digest.add(&text);
-    let tree = parse(&path.display().to_string(), text)?;
-    let reader = Reader::new();
-    let written = suite(&reader.root(&tree), folder);
-    let written = reader.finish(written)?;
+/// A world with its name, read from a file of its own.
+pub(super) struct Alone {
+    pub name: String,
+    pub about: String,
+    pub part: Part,
+}
 
-    let policy = Arc::new(crate::policy::load(&written.policy)?);
-    digest.add(&policy.hash.0);
-    let mut scripts = Vec::new();
-    for path in &written.scripts {
-        let text = read_text(path, MAX_FILE)?;
+/// A parsed file and the folder that its paths are relative to.
+pub(super) struct File {
+    pub tree: Tree,
+    pub folder: PathBuf,
+}
+
+impl File {
+    pub(super) fn read(path: &Path, digest: &mut Digest) -> Result<Self, Problems> {
+        let text = read_text(path, MAX_YAML)?;
         digest.add(&text);
-        let path = path.display().to_string();
-        scripts.push(Arc::new(SourceFile { path, text }));
+        Ok(Self {
+            tree: parse(&path.display().to_string(), text)?,
+            folder: path.parent().unwrap_or(path).to_owned(),
+        })
     }
-    let image = Image::build(&scripts)?;
-    let mut placed = Vec::new();
-    if written.generate.is_none() || written.cases.exists() {
-        placed.extend(cases::read(&written.cases, &mut digest)?);
+
+    /// The database that it names, if any.
+    pub(super) fn database(&self) -> Result<Option<Database>, Problems> {
+        let reader = Reader::new();
+        let root = reader.root(&self.tree);
+        let named = root.peek("world").and_then(|world| world.peek("database"));
+        let database = match named {
+            Some(field) => database(&field, &self.folder).map(Some),
+            None => Some(None),
+        };
+        reader.finish(database)
     }
-    if let Some((counts, templates)) = &written.generate {
-        placed.extend(generate::read(counts, templates, &mut digest)?);
-    }
-    check::everything(&written, &policy, &image, &placed)?;
-    Ok(Suite {
-        name: written.name,
-        about: written.about,
-        source: written.source,
-        licence: written.licence,
-        digest: digest.finish(),
-        policy,
-        image,
-        system: written.system,
-        principals: written.principals,
-        bearers: written.bearers,
-        tools: written.tools,
-        assertions: written.assertions,
-        permissions: written.permissions,
-        changes: written.changes,
-        bound: written.bound,
-        cases: placed.into_iter().map(|Placed { case, .. }| case).collect(),
+}
+
+/// The file of the world that a suite takes over; `None` where it describes its own.
+pub(super) fn taken_over(suite: &File, digest: &mut Digest) -> Result<Option<File>, Problems> {
+    let reader = Reader::new();
+    let root = reader.root(&suite.tree);
+    let world = root.peek("world");
+    let Some(path) = world.and_then(|field| field.node().as_text()) else {
+        return Ok(None);
+    };
+    let path = suite.folder.join(path);
+    let path = if path.is_dir() {
+        path.join(WORLD)
+    } else {
+        path
+    };
+    File::read(&path, digest).map(Some)
+}
+
+/// A world's own file.
+pub(super) fn alone(file: &File, dialect: Dialect) -> Result<Alone, Problems> {
+    let reader = Reader::new();
+    let read = world_alone(&reader.root(&file.tree), &file.folder, dialect);
+    reader.finish(read)
+}
+
+fn world_alone(root: &Field<'_>, folder: &Path, dialect: Dialect) -> Option<Alone> {
+    let mut fields = root.map()?;
+    let version = fields.required("version").and_then(|f| version(&f));
+    let name = fields.required("name").and_then(|f| f.name());
+    let about = words(&mut fields, "about");
+    let part = part(root, &mut fields, folder, dialect);
+    fields.finish();
+    version?;
+    Some(Alone {
+        name: name?.to_owned(),
+        about: about?,
+        part: part?,
     })
 }
 
-fn suite(root: &Field<'_>, folder: &Path) -> Option<Written> {
+/// A suite; its world stands in it, or is `world`.
+pub(super) fn written(
+    file: &File,
+    world: Option<Alone>,
+    dialect: Dialect,
+) -> Result<Written, Problems> {
+    let reader = Reader::new();
+    let written = suite(&reader.root(&file.tree), &file.folder, world, dialect);
+    reader.finish(written)
+}
+
+fn suite(
+    root: &Field<'_>,
+    folder: &Path,
+    world: Option<Alone>,
+    dialect: Dialect,
+) -> Option<Written> {
     let mut fields = root.map()?;
     let version = fields.required("version").and_then(|f| version(&f));
     let name = fields.required("name").and_then(|f| f.name());
@@ -93,19 +165,22 @@ fn suite(root: &Field<'_>, folder: &Path) -> Option<Written> {
     let source = words(&mut fields, "source");
     let licence = words(&mut fields, "licence");
     let policy = fields.required("policy").and_then(|f| f.text());
-    let scripts = fields.required("world").and_then(|f| world(&f, folder));
-    let system = match fields.optional("system") {
-        Some(field) => field.text().map(|text| Some(text.to_owned())),
-        None => Some(None),
+    let published = optional(&mut fields, "published", |f| {
+        let known = benchmarks();
+        let read: Vec<_> = f
+            .one_or_more()?
+            .iter()
+            .map(|f| benchmark(f, &known))
+            .collect();
+        read.into_iter().collect::<Option<Vec<_>>>()
+    });
+    let part = match world {
+        Some(taken) => {
+            let _ = fields.required("world");
+            more(root, &mut fields, taken.part, dialect)
+        }
+        None => part(root, &mut fields, folder, dialect),
     };
-    let principals = fields
-        .required("principals")
-        .and_then(|f| named(&f, principal));
-    let by_token = fields.optional_or("tokens", false, Field::bool);
-    let tools = fields.required("tools").and_then(|f| tools(&f));
-    let assertions = optional(&mut fields, "assertions", |f| named(f, sql));
-    let permissions = optional(&mut fields, "permissions", |f| named(f, sql));
-    let changes = optional(&mut fields, "changes", |f| named(f, changes));
     let bound = match (fields.optional("arms"), fields.optional("contrast")) {
         (Some(arms), Some(contrast)) => bound(&arms, &contrast).map(Some),
         (None, None) => Some(None),
@@ -127,24 +202,104 @@ fn suite(root: &Field<'_>, folder: &Path) -> Option<Written> {
     };
     fields.finish();
     version?;
-    let (principals, bearers) = callers(root, principals?, by_token?)?;
     Some(Written {
         name: name?.to_owned(),
         about: about?,
         source: source?,
         licence: licence?,
         policy: folder.join(policy?),
-        scripts: scripts?,
+        published: published?,
+        part: part?,
+        bound: bound?,
+        cases: folder.join(cases?),
+        generate: generate?,
+    })
+}
+
+fn benchmark(field: &Field<'_>, known: &[String]) -> Option<String> {
+    let name = field.text()?;
+    if known.iter().any(|it| it == name) {
+        return Some(name.to_owned());
+    }
+    let help = did_you_mean("benchmarks", name, known.iter().map(String::as_str));
+    field.error(format!("nothing is published here of `{name}`"), help);
+    None
+}
+
+/// What a suite adds to a world that it takes over.
+fn more(
+    root: &Field<'_>,
+    fields: &mut Fields<'_>,
+    mut part: Part,
+    dialect: Dialect,
+) -> Option<Part> {
+    let added = grades(fields, dialect)?;
+    let known = &mut part.grades;
+    let twice = added
+        .assertions
+        .keys()
+        .find(|name| known.assertions.contains_key(*name))
+        .or_else(|| {
+            let mut names = added.permissions.keys();
+            names.find(|name| known.permissions.contains_key(*name))
+        })
+        .or_else(|| {
+            let mut names = added.changes.keys();
+            names.find(|name| known.changes.contains_key(*name))
+        });
+    if let Some(name) = twice {
+        root.error(
+            format!("`{name}` is in the world already"),
+            "give it another name: a suite adds to its world and changes nothing there",
+        );
+        return None;
+    }
+    known.assertions.extend(added.assertions);
+    known.permissions.extend(added.permissions);
+    known.changes.extend(added.changes);
+    Some(part)
+}
+
+fn grades(fields: &mut Fields<'_>, dialect: Dialect) -> Option<Grades> {
+    let sql = |field: &Field<'_>| sql(field, dialect);
+    let assertions = optional(fields, "assertions", |f| named(f, sql));
+    let permissions = optional(fields, "permissions", |f| named(f, sql));
+    let changes = optional(fields, "changes", |f| named(f, |f| changes(f, dialect)));
+    Some(Grades {
+        assertions: assertions?,
+        permissions: permissions?,
+        changes: changes?,
+    })
+}
+
+fn part(
+    root: &Field<'_>,
+    fields: &mut Fields<'_>,
+    folder: &Path,
+    dialect: Dialect,
+) -> Option<Part> {
+    let world = fields.required("world");
+    let world = world.and_then(|f| world_of(&f, folder, dialect));
+    let system = match fields.optional("system") {
+        Some(field) => field.text().map(|text| Some(text.to_owned())),
+        None => Some(None),
+    };
+    let principals = fields
+        .required("principals")
+        .and_then(|f| named(&f, principal));
+    let by_token = fields.optional_or("tokens", false, Field::bool);
+    let tools = fields.required("tools").and_then(|f| tools(&f, dialect));
+    let grades = grades(fields, dialect);
+    let (principals, bearers) = callers(root, principals?, by_token?)?;
+    let (scripts, ignored) = world?;
+    Some(Part {
+        scripts,
+        ignored,
         system: system?,
         principals,
         bearers,
         tools: tools?,
-        assertions: assertions?,
-        permissions: permissions?,
-        changes: changes?,
-        bound: bound?,
-        cases: folder.join(cases?),
-        generate: generate?,
+        grades: grades?,
     })
 }
 
@@ -191,8 +346,8 @@ fn named<T>(
     read.into_iter().collect()
 }
 
-fn paths(field: &Field<'_>, folder: &Path) -> Option<Vec<PathBuf>> {
-    let read: Vec<_> = field
+fn paths(field: &Field<'_>, folder: &Path, dialect: Dialect) -> Option<Vec<PathBuf>> {
+    let read: Vec<_> = of_dialect(field, dialect)?
         .one_or_more()?
         .iter()
         .map(|f| f.text().map(|text| folder.join(text)))
@@ -200,14 +355,107 @@ fn paths(field: &Field<'_>, folder: &Path) -> Option<Vec<PathBuf>> {
     read.into_iter().collect()
 }
 
-fn world(field: &Field<'_>, folder: &Path) -> Option<Vec<PathBuf>> {
+/// Scripts of the world, and what of it nobody compares.
+fn world_of(
+    field: &Field<'_>,
+    folder: &Path,
+    dialect: Dialect,
+) -> Option<(Vec<PathBuf>, Vec<Change>)> {
     let mut fields = field.map()?;
-    let schema = fields.required("schema").and_then(|f| paths(&f, folder));
-    let fixtures = optional(&mut fields, "fixtures", |f| paths(f, folder));
+    let schema = fields.required("schema");
+    let schema = schema.and_then(|f| paths(&f, folder, dialect));
+    let fixtures = optional(&mut fields, "fixtures", |f| paths(f, folder, dialect));
+    let ignored = optional(&mut fields, "compare", compare);
+    // Read before all else: it says whose SQL the rest is.
+    let _ = fields.optional("database");
     fields.finish();
     let (mut scripts, fixtures) = (schema?, fixtures?);
     scripts.extend(fixtures);
-    Some(scripts)
+    Some((scripts, ignored?))
+}
+
+fn compare(field: &Field<'_>) -> Option<Vec<Change>> {
+    let mut fields = field.map()?;
+    let ignored = fields.required("ignore").and_then(|f| {
+        let read: Vec<_> = f.one_or_more()?.iter().map(ignored).collect();
+        read.into_iter().collect::<Option<Vec<_>>>()
+    });
+    fields.finish();
+    ignored
+}
+
+fn ignored(field: &Field<'_>) -> Option<Change> {
+    let mut fields = field.map()?;
+    let table = fields.required("table").and_then(|f| f.text());
+    let columns = columns(&mut fields);
+    fields.finish();
+    Some(Change {
+        table: table?.to_owned(),
+        at: field.spot(),
+        rows: None,
+        columns: columns?,
+    })
+}
+
+fn columns(fields: &mut Fields<'_>) -> Option<Option<Vec<String>>> {
+    let Some(field) = fields.optional("columns") else {
+        return Some(None);
+    };
+    let read: Option<Vec<_>> = field
+        .filled_list()?
+        .iter()
+        .map(|f| f.text().map(str::to_owned))
+        .collect();
+    read.map(Some)
+}
+
+/// The environment variable with the URL of a server: `NAME`, or `{url_env: NAME, ca: FILE}`.
+fn database(field: &Field<'_>, folder: &Path) -> Option<Database> {
+    let (variable, ca) = if field.is_map() {
+        let mut fields = field.map()?;
+        let variable = fields.required("url_env").and_then(|f| f.name());
+        let ca = fields.optional_or("ca", None, |f| f.text().map(|text| Some(folder.join(text))));
+        fields.finish();
+        (variable?, ca?)
+    } else {
+        (field.name()?, None)
+    };
+    match Server::from_env(variable, ca) {
+        Ok(server) => Some(Database::Server(server)),
+        Err(problem) => {
+            field.report(problem.at(field.spot()));
+            None
+        }
+    }
+}
+
+/// What stands there for the dialect: the field itself where it is for all of them.
+fn of_dialect<'r>(field: &Field<'r>, dialect: Dialect) -> Option<Field<'r>> {
+    if !field.is_map() {
+        return Some(field.clone());
+    }
+    let mut fields = field.map()?;
+    let found = Dialect::ALL.map(|one| (one, fields.optional(one.as_str())));
+    let any = fields.optional("any");
+    fields.finish();
+    let named: Vec<_> = found
+        .iter()
+        .filter(|(_, field)| field.is_some())
+        .map(|(one, _)| one.as_str())
+        .collect();
+    let named = named.join(", ");
+    let here = found.into_iter().find(|(one, _)| *one == dialect);
+    let here = here.and_then(|(_, field)| field).or(any);
+    if here.is_none() {
+        field.error(
+            format!("there is nothing here for {}", dialect.as_str()),
+            format!(
+                "add `{}:`, or run it on a database that is named here: {named}",
+                dialect.as_str()
+            ),
+        );
+    }
+    here
 }
 
 type Callers = (
@@ -275,18 +523,19 @@ fn principal(field: &Field<'_>) -> Option<(Arc<Principal>, Option<Bearer>)> {
     Some((principal, bearer?))
 }
 
-fn sql(field: &Field<'_>) -> Option<Sql> {
+fn sql(field: &Field<'_>, dialect: Dialect) -> Option<Sql> {
+    let field = of_dialect(field, dialect)?;
     Some(Sql {
         text: field.text()?.trim_end().trim_end_matches(';').into(),
         at: field.spot(),
     })
 }
 
-fn tools(field: &Field<'_>) -> Option<BTreeMap<String, Tool>> {
+fn tools(field: &Field<'_>, dialect: Dialect) -> Option<BTreeMap<String, Tool>> {
     let mut tools = BTreeMap::new();
     let mut whole = true;
     for field in field.filled_list()? {
-        let Some((name, tool)) = tool(&field) else {
+        let Some((name, tool)) = tool(&field, dialect) else {
             whole = false;
             continue;
         };
@@ -298,7 +547,7 @@ fn tools(field: &Field<'_>) -> Option<BTreeMap<String, Tool>> {
     whole.then_some(tools)
 }
 
-fn tool<'r>(field: &Field<'r>) -> Option<(&'r str, Tool)> {
+fn tool<'r>(field: &Field<'r>, dialect: Dialect) -> Option<(&'r str, Tool)> {
     let mut fields = field.map()?;
     let name = fields.required("tool").and_then(|f| f.text());
     let description = match fields.optional("description") {
@@ -307,17 +556,22 @@ fn tool<'r>(field: &Field<'r>) -> Option<(&'r str, Tool)> {
     };
     let args = optional(&mut fields, "args", arguments);
     let error_when = match fields.optional("error_when") {
-        Some(field) => sql(&field).map(Some),
+        Some(field) => sql(&field, dialect).map(Some),
         None => Some(None),
     };
     let effect = optional(&mut fields, "effect", |f| {
-        let read: Vec<_> = f.one_or_more()?.iter().map(sql).collect();
+        let entries = of_dialect(f, dialect)?.one_or_more()?;
+        let read: Vec<_> = entries.iter().map(|f| sql(f, dialect)).collect();
         read.into_iter().collect::<Option<Vec<_>>>()
     });
-    let output = fields.required("output").and_then(|f| match f.text()? {
-        "recorded" => Some(None),
-        _ => sql(&f).map(Some),
+    let output = fields.required("output").and_then(|f| {
+        let f = of_dialect(&f, dialect)?;
+        match f.text()? {
+            "recorded" => Some(None),
+            _ => sql(&f, dialect).map(Some),
+        }
     });
+    let example = fields.optional_or("example", None, |f| example(f).map(Some));
     fields.finish();
     let tool = Tool {
         description: description?,
@@ -325,8 +579,34 @@ fn tool<'r>(field: &Field<'r>) -> Option<(&'r str, Tool)> {
         error_when: error_when?,
         effect: effect?,
         output: output?,
+        example: example?,
     };
     Some((name?, tool))
+}
+
+fn example(field: &Field<'_>) -> Option<Example> {
+    let mut fields = field.map()?;
+    let principal = fields.optional_or("principal", None, |f| {
+        f.name().map(|name| Some(name.to_owned()))
+    });
+    let args = fields.optional_or("args", Map::new(), |f| match f.json() {
+        Value::Object(args) => Some(args),
+        _ => {
+            f.error(
+                "`args` is no map",
+                "write the arguments by name: `{id: a-1}`",
+            );
+            None
+        }
+    });
+    let fails = fields.optional_or("fails", false, Field::bool);
+    fields.finish();
+    Some(Example {
+        at: field.spot(),
+        principal: principal?,
+        args: args?,
+        fails: fails?,
+    })
 }
 
 fn arguments(field: &Field<'_>) -> Option<Vec<String>> {
@@ -345,30 +625,21 @@ fn arguments(field: &Field<'_>) -> Option<Vec<String>> {
     Some(names)
 }
 
-fn changes(field: &Field<'_>) -> Option<Vec<Change>> {
-    let read: Vec<_> = field.one_or_more()?.iter().map(change).collect();
+fn changes(field: &Field<'_>, dialect: Dialect) -> Option<Vec<Change>> {
+    let entries = field.one_or_more()?;
+    let read: Vec<_> = entries.iter().map(|f| change(f, dialect)).collect();
     read.into_iter().collect()
 }
 
-fn change(field: &Field<'_>) -> Option<Change> {
+fn change(field: &Field<'_>, dialect: Dialect) -> Option<Change> {
     let mut fields = field.map()?;
     let table = fields.required("table");
     let name = table.as_ref().and_then(Field::text);
     let rows = match fields.optional("where") {
-        Some(field) => sql(&field).map(Some),
+        Some(field) => sql(&field, dialect).map(Some),
         None => Some(None),
     };
-    let columns = match fields.optional("columns") {
-        Some(field) => {
-            let read: Option<Vec<_>> = field
-                .filled_list()?
-                .iter()
-                .map(|f| f.text().map(str::to_owned))
-                .collect();
-            read.map(Some)
-        }
-        None => Some(None),
-    };
+    let columns = columns(&mut fields);
     fields.finish();
     Some(Change {
         table: name?.to_owned(),
@@ -476,7 +747,9 @@ pub(in crate::eval) fn tools_of(
 
 fn only_tools(root: &Field<'_>) -> Option<BTreeMap<String, Tool>> {
     let mut fields = root.map()?;
-    let read = fields.required("tools").and_then(|f| tools(&f));
+    let read = fields
+        .required("tools")
+        .and_then(|f| tools(&f, Dialect::Sqlite));
     fields.finish();
     read
 }

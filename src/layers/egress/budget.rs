@@ -19,7 +19,7 @@ use crate::layers::support::{Objections, finding};
 use crate::ledger::{Account, Charged, Entry, Ledger, Owner, Uncharged};
 use crate::names::RuleId;
 use crate::policy::{Budget, Otherwise, Per};
-use crate::principal::Session;
+use crate::principal::{Session, Who};
 use crate::store::Stores;
 use crate::verdict::{LayerId, Reason, Undecided};
 
@@ -203,15 +203,11 @@ fn limits(
 
 /// A session's, or where there is none, or the budget says so, the user's.
 fn owner(session: &Session, per: Per) -> Owner {
-    if let (Some(key), Per::Session) = (&session.key, per) {
-        return Owner::Session(key.clone());
+    let key = session.key.as_ref().filter(|_| per == Per::Session);
+    Owner {
+        who: Who::of(&session.principal),
+        session: key.cloned(),
     }
-    let principal = &session.principal;
-    Owner::Principal(
-        Arc::clone(&principal.tenant),
-        Arc::clone(&principal.issuer),
-        Arc::clone(&principal.subject),
-    )
 }
 
 /// What one session sends to one place past the layer: each piece is charged before it leaves.

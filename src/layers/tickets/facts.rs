@@ -116,8 +116,8 @@ impl Facts {
         context: &Context<'_>,
     ) -> Result<Bound, Unbound> {
         let exchange = context.exchange;
-        let principal = &exchange.session.principal;
-        let definition = self.definitions.of(&exchange.route, principal, &call.tool);
+        let session = &exchange.session;
+        let definition = self.definitions.of(&exchange.route, session, &call.tool);
         let mut found = self.owned(call, context).await?;
         found.extend(self.standing(call, context).await?);
         let first_time = self.reached.first_time(call, context).await;

@@ -151,7 +151,7 @@ impl Settler for Settle {
         if !definition.source.is_empty() {
             self.stores.definitions.offer(
                 &exchange.route,
-                &exchange.session.principal,
+                &exchange.session,
                 &definition.tool,
                 &definition.source,
             );

@@ -3,15 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use url::{Host, Url};
+use url::Url;
 
 use super::jwt::{algorithms, claim, leeway};
+use super::places::{is_public, is_safe, public_url, safe_url};
 use super::principals::digest;
-use super::upstreams::is_local;
 use super::{Reading, positive_duration};
 use crate::approvals::password;
 use crate::identity::api_key;
-use crate::layers::egress::{is_private, is_public_name};
 
 use crate::settings::{
     Account, Approver, ApproverKey, Approvers, HumanId, JwtPrincipals, KeySource, Oidc, Principals,
@@ -482,44 +481,4 @@ fn texts(field: &Field<'_>) -> Option<Vec<String>> {
     let read: Vec<_> = field.filled_list()?.iter().map(Field::text).collect();
     let read = read.into_iter();
     read.map(|text| text.map(str::to_owned)).collect()
-}
-
-/// Nobody on the way can read or change it.
-fn is_safe(url: &Url) -> bool {
-    let safe = url.scheme() == "https" || (url.scheme() == "http" && is_local(url));
-    safe && url.username().is_empty() && url.password().is_none() && url.fragment().is_none()
-}
-
-fn safe_url(field: &Field<'_>) -> Option<Url> {
-    let url = Url::parse(field.text()?).ok().filter(is_safe);
-    if url.is_none() {
-        field.error(
-            format!("`{}` is not a URL with `https`", field.path()),
-            "write the whole URL with `https`; `http` is for this machine alone",
-        );
-    }
-    url
-}
-
-/// Browsers keep the cookie of a log-in (`__Host-`) only for `https`, or on this machine.
-fn public_url(field: &Field<'_>) -> Option<Url> {
-    let url = safe_url(field)?;
-    if url.path() != "/" || url.query().is_some() {
-        field.error(
-            format!("`{}` has a path", field.path()),
-            "give the approver listener a host name of its own, such as `https://approve.shop.example`",
-        );
-        return None;
-    }
-    Some(url)
-}
-
-/// Whether a URL's host could be a public one. What its name leads to is looked at when it is connected to.
-fn is_public(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => is_public_name(name),
-        Some(Host::Ipv4(address)) => !is_private(address.into()),
-        Some(Host::Ipv6(address)) => !is_private(address.into()),
-        None => false,
-    }
 }

@@ -8,6 +8,7 @@ mod listen;
 mod openapi;
 mod people;
 mod placed;
+mod places;
 mod principals;
 mod registered;
 mod routes;
@@ -26,8 +27,8 @@ use std::time::Duration;
 use self::secrets::Secrets;
 pub(crate) use self::upstreams::is_local;
 use super::{
-    Approvers, FORWARD, Limits, Route, RouteProtocol, SessionSource, Settings, TicketSettings,
-    Timeouts,
+    Approvers, FORWARD, Limits, RecordSettings, Route, RouteProtocol, SessionSource, Settings,
+    TicketSettings, Timeouts,
 };
 use crate::guard::Venues;
 use crate::policy;
@@ -194,6 +195,7 @@ impl Reading<'_> {
         });
         let limits = fields.optional_or("limits", Limits::default(), limits);
         let timeouts = fields.optional_or("timeouts", Timeouts::default(), timeouts);
+        let record = fields.optional_or("record", None, |field| self.record(field).map(Some));
         Some(Settings {
             listen: listen?,
             policy: policy?,
@@ -209,12 +211,23 @@ impl Reading<'_> {
             spotlight_key: spotlight_key?,
             limits: limits?,
             timeouts: timeouts?,
+            record: record?,
         })
     }
 
     /// A path, relative to the config file's folder.
     fn path(&self, field: &Field<'_>) -> Option<PathBuf> {
         field.text().map(|text| self.folder.join(text))
+    }
+
+    fn record(&self, field: &Field<'_>) -> Option<RecordSettings> {
+        let mut fields = field.map()?;
+        let directory = fields.required("directory").and_then(|f| self.path(&f));
+        let file_size = fields.optional_or("file_size", RecordSettings::FILE_SIZE, positive_size);
+        Some(RecordSettings {
+            directory: directory?,
+            file_size: file_size?,
+        })
     }
 
     fn tickets(&self, field: &Field<'_>) -> Option<TicketSettings> {

@@ -6,7 +6,7 @@ pub mod postgres;
 mod proof;
 mod remote;
 pub mod sqlite;
-mod tokens;
+pub(crate) mod tokens;
 
 use std::path::PathBuf;
 use std::time::Duration;

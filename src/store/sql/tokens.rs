@@ -9,7 +9,7 @@ use super::SqlError;
 
 /// How the server writes strings, names, comments and placeholders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dialect {
+pub(crate) enum Dialect {
     /// `$1`; `E''` and `$tag$` strings, nested comments, `::` casts. `standard_conforming_strings` is on.
     Postgres,
     /// `?`; `"` and `'` strings with backslashes, backtick names, `#` comments. The `sql_mode` is the connection's own.
@@ -18,16 +18,16 @@ pub(super) enum Dialect {
 
 /// A statement with placeholders of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Translated {
+pub(crate) struct Translated {
     /// What is sent.
-    pub(super) sql: String,
+    pub(crate) sql: String,
     /// Name of each placeholder, in order. In PostgreSQL each name once, in MySQL once per use.
-    pub(super) placeholders: Vec<String>,
+    pub(crate) placeholders: Vec<String>,
 }
 
 impl Translated {
     /// Each name once, in order of first use.
-    pub(super) fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         for name in &self.placeholders {
             if !names.contains(name) {
@@ -48,10 +48,23 @@ const BEGINS: [&str; 4] = ["SELECT", "WITH", "VALUES", "TABLE"];
 ///
 /// # Errors
 /// [`SqlError::Statement`] where it is no query, more than one, or has a placeholder without name.
-pub(super) fn translate(sql: &str, dialect: Dialect) -> Result<Translated, SqlError> {
+pub(crate) fn translate(sql: &str, dialect: Dialect) -> Result<Translated, SqlError> {
+    read(sql, dialect, false)
+}
+
+/// Reads one statement of any kind: eval's tools write.
+///
+/// # Errors
+/// [`SqlError::Statement`] where it is none, more than one, or has a placeholder without name.
+pub(crate) fn translate_any(sql: &str, dialect: Dialect) -> Result<Translated, SqlError> {
+    read(sql, dialect, true)
+}
+
+fn read(sql: &str, dialect: Dialect, writes: bool) -> Result<Translated, SqlError> {
     let mut reader = Reader {
         rest: sql,
         dialect,
+        writes,
         out: String::with_capacity(sql.len() + 16),
         placeholders: Vec::new(),
         first: None,
@@ -61,7 +74,8 @@ pub(super) fn translate(sql: &str, dialect: Dialect) -> Result<Translated, SqlEr
         reader.step(next)?;
     }
     if reader.first.is_none() {
-        return Err(bad("it is not a SELECT"));
+        let what = if writes { "statement" } else { "SELECT" };
+        return Err(bad(format!("it is not a {what}")));
     }
     Ok(Translated {
         sql: reader.out,
@@ -78,6 +92,8 @@ fn bad(cause: impl Into<String>) -> SqlError {
 struct Reader<'s> {
     rest: &'s str,
     dialect: Dialect,
+    /// Statements that write are read, too.
+    writes: bool,
     out: String,
     placeholders: Vec<String>,
     first: Option<()>,
@@ -285,15 +301,16 @@ impl Reader<'_> {
         let end = self.rest.find(|c| !in_name(c)).unwrap_or(self.rest.len());
         let word = self.rest.get(..end).unwrap_or_default().to_owned();
         if self.first.is_none() {
-            if !BEGINS.iter().any(|begin| begin.eq_ignore_ascii_case(&word)) {
+            let begins = BEGINS.iter().any(|begin| begin.eq_ignore_ascii_case(&word));
+            if !begins && !self.writes {
                 return Err(bad("it is not a SELECT"));
             }
             self.first = Some(());
         }
-        if let Some(write) = WRITES
+        let write = WRITES
             .iter()
-            .find(|write| write.eq_ignore_ascii_case(&word))
-        {
+            .find(|write| write.eq_ignore_ascii_case(&word));
+        if let Some(write) = write.filter(|_| !self.writes) {
             return Err(bad(format!(
                 "it says {write}, and only a SELECT is allowed here; quote the name of a column that is called so"
             )));

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{TicketError, TicketStore, postgres, sqlite};
+use crate::acquainted::Acquainted;
 use crate::clock::Clock;
 use crate::ledger::Ledger;
 use crate::settings::{TicketPlace, TicketSettings};
@@ -16,6 +17,8 @@ pub struct Opened {
     pub tickets: Arc<dyn TicketStore>,
     /// What calls came to, where every process that serves the store counts together.
     pub ledger: Option<Arc<dyn Ledger>>,
+    /// Whom users have reached, where every such process knows the same.
+    pub acquainted: Option<Arc<dyn Acquainted>>,
 }
 
 /// Opens the store and serves it: made if missing, and calls can be claimed.
@@ -28,6 +31,7 @@ pub fn serve(settings: &TicketSettings, clock: Arc<dyn Clock>) -> Result<Opened,
         TicketPlace::File(path) => Ok(Opened {
             tickets: sqlite::open_serving(path, clock, limits)?,
             ledger: None,
+            acquainted: None,
         }),
         TicketPlace::Postgres(server) => {
             postgres::open_serving(&server.url.0, &server.tls, DATABASE, clock, limits)
@@ -45,6 +49,7 @@ pub fn existing(settings: &TicketSettings, clock: Arc<dyn Clock>) -> Result<Open
         TicketPlace::File(path) => Ok(Opened {
             tickets: sqlite::open_existing(path, clock, limits)?,
             ledger: None,
+            acquainted: None,
         }),
         TicketPlace::Postgres(server) => {
             postgres::open_existing(&server.url.0, &server.tls, DATABASE, clock, limits)

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::{BodyError, Decoder, Encodings};
 use crate::wire::budget::Budget;
+use crate::wire::offload::offload;
 
 /// The next piece; `None` at the end. Trailers are dropped.
 ///
@@ -125,9 +126,26 @@ where
         whole.extend_from_slice(&plain);
     }
     decoder.finish()?;
-    Ok(share.over(if whole.is_empty() {
+    let plain = if whole.is_empty() {
         first
     } else {
         whole.freeze()
-    }))
+    };
+    if !share.grow(offload(plain.len(), || beyond(&plain))) {
+        return Err(BodyError::NoMemory);
+    }
+    Ok(share.over(plain))
+}
+
+/// What a value takes that was read from a body, in bytes, with the room that a list keeps for more.
+pub(super) const VALUE: usize = 64;
+
+/// What is read from a body takes about as much again. Where it would take more, as numbers and empty lists do, so much more: JSON
+/// has a comma or a bracket before each value.
+fn beyond(plain: &[u8]) -> usize {
+    let values = plain
+        .iter()
+        .filter(|byte| matches!(byte, b',' | b'[' | b'{'));
+    let taken = values.count().saturating_mul(VALUE);
+    taken.saturating_sub(plain.len())
 }

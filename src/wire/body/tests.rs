@@ -249,6 +249,32 @@ fn bodies_share_one_budget() {
 }
 
 #[test]
+fn many_small_values_take_what_is_read_from_them() {
+    assert!(size_of::<crate::wire::json::Node>() <= super::read::VALUE);
+    let budget = Budget::new(1 << 20);
+    let run = |body: String| {
+        let body = http_body_util::Full::new(Bytes::from(body));
+        let plain = Encodings::default();
+        tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap()
+            .block_on(read(body, &plain, 1 << 20, PACE, &budget))
+    };
+    let prose = format!(
+        "[\"{}\"]",
+        "It was late, and nobody had asked for anything but a little rest. ".repeat(9_000)
+    );
+    for one in ["0,", "[],", "{},"] {
+        let many = format!("[{}0]", one.repeat(20_000));
+        assert!(many.len() < 100_000 && prose.len() > 500_000);
+        assert_eq!(run(many), Err(BodyError::NoMemory), "{one}");
+        assert!(run(format!("[{}0]", one.repeat(5_000))).is_ok(), "{one}");
+    }
+    assert!(run(prose).is_ok());
+}
+
+#[test]
 fn a_bomb_stops_at_the_limit() {
     let bomb = encode("gzip", &vec![0; 8 << 20]);
     assert!(bomb.len() < 10_000);

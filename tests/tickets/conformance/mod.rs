@@ -1,6 +1,7 @@
 //! What every ticket store promises, each promise a function over a bed of its own, so that every kind of store has the same
 //! tests. Whoever takes them in calls this room `conformance`.
 
+pub mod acquainted;
 pub mod calls;
 pub mod clock;
 pub mod issued;

@@ -13,7 +13,7 @@ use holdpoint::store::tickets::{
 };
 use serde_json::{Value, json};
 
-use crate::support::client::{Answer, Client, request};
+use crate::support::client::{Answer, Client, ask, request};
 use crate::support::rig::Rig;
 use crate::support::upstream::{Received, Step, Upstream, answer};
 
@@ -198,14 +198,21 @@ pub fn approver_key(subject: &str) -> String {
     format!("the-approver-key-of-{subject}")
 }
 
+/// `more` may go on with keys of `approvers`, and may have another `principal`.
 pub fn config(upstream: &str, shelf: &Shelf, more: &str) -> String {
     let keys = KEYS.iter().map(|(key, who)| {
         let digest = holdpoint::store::tickets::digest::sha256_hex(key.as_bytes());
         format!("{{key_sha256: \"{digest}\", {who}}}")
     });
     let keys: Vec<_> = keys.collect();
+    let principal = if more.contains("principal:") {
+        String::new()
+    } else {
+        let keys = keys.join(", ");
+        format!("principal: {{api_keys: {{header: x-agent-key, keys: [{keys}]}}}}")
+    };
     // Ann may approve, though never what she has asked for.
-    let approvers = ["boss", "chief", "ann"].map(|subject| {
+    let approvers = ["boss", "chief", "cfo", "ann"].map(|subject| {
         let digest =
             holdpoint::store::tickets::digest::sha256_hex(approver_key(subject).as_bytes());
         format!("{{subject: {subject}, key_sha256: \"{digest}\", roles: [finance]}}")
@@ -235,10 +242,7 @@ routes:
     tools: [{{tool: pay_back, method: POST, path: /pay}}]
   - {{name: mcp, prefix: /mcp, upstream: mcp, protocol: mcp}}
   - {{name: model, prefix: /openai, upstream: model, protocol: openai_chat}}
-principal:
-  api_keys:
-    header: x-agent-key
-    keys: [{}]
+{principal}
 tickets: {{{}}}
 listen: {{approvers: \"127.0.0.1:{}\"}}
 approvers:
@@ -246,7 +250,6 @@ approvers:
   keys: [{}]
 {more}
 ",
-        keys.join(", "),
         shelf.tickets,
         free_port(),
         approvers.join(", ")
@@ -369,6 +372,32 @@ impl Desk {
             comment: None,
         };
         self.store().answer(vote).await
+    }
+
+    /// Where people answer.
+    pub fn approvers(&self) -> std::net::SocketAddr {
+        self.rig.running().addresses().approvers.unwrap()
+    }
+
+    /// What somebody with a key says at the approver listener.
+    pub async fn posts(&self, subject: &str, verb: &str, ticket: &TicketId) -> Answer {
+        let digest = self.ticket(ticket).await.digest.to_string();
+        let body = json!({"digest_prefix": &digest[..12]}).to_string();
+        let bearer = format!("Bearer {}", approver_key(subject));
+        let target = format!("/v1/tickets/{ticket}/{verb}");
+        let headers = [("authorization", bearer.as_str())];
+        ask(self.approvers(), request("POST", &target, &headers, body)).await
+    }
+
+    /// Until a ticket is in that state, which is soon.
+    pub async fn becomes(&self, ticket: &TicketId, state: TicketState) {
+        let wait = async {
+            while self.state(ticket).await != state {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let waited = tokio::time::timeout(Duration::from_mins(1), wait).await;
+        assert!(waited.is_ok(), "{state} within a minute");
     }
 
     pub async fn ticket(&self, ticket: &TicketId) -> Ticket {

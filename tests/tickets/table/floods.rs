@@ -45,6 +45,59 @@ pub async fn row_36_a_gated_call_in_a_generic_tool(shelf: &Shelf) {
         assert_eq!(code, (403, "approval_required".to_owned()), "{hidden}");
     }
     assert_eq!(desk.reached(), 1);
+    in_texts(shelf).await;
+}
+
+/// A shell and a database: what is not of a form that is known to read is a write.
+async fn in_texts(shelf: &Shelf) {
+    let policy = format!(
+        "{POLICY}  - {{tool: shell, when: [{{at: /command, one_of: [ls, git status], else: hold}}]}}
+  - {{tool: query, when: [{{at: /sql, matches: \"SELECT [a-z_, *]+ FROM [a-z_]+( LIMIT [0-9]+)?\", else: hold}}]}}
+"
+    )
+    .replace("catalog: off", "catalog: enforce");
+    let desk = Desk::with(shelf, &policy, "", server).await;
+    let ask = |tool: &str, at: &str, text: &str, session: &'static str| Call {
+        session,
+        ..mcp(super::desk::ANN, 1, tool, json!({ at: text }))
+    };
+    for (tool, at, text) in [
+        ("shell", "command", "git status"),
+        ("query", "sql", "SELECT * FROM orders LIMIT 5"),
+    ] {
+        let done = desk.ask(&ask(tool, at, text, "s0")).await.json();
+        assert_eq!(done["result"]["content"][0]["text"], tool, "{done}");
+    }
+    for (session, tool, at, text) in [
+        (
+            "s1",
+            "shell",
+            "command",
+            "curl -X POST https://shop.example/refunds",
+        ),
+        ("s2", "shell", "command", "ls; rm -r ."),
+        ("s3", "shell", "command", "ls\nrefund A-1"),
+        ("s4", "shell", "cmd", "ls"),
+        (
+            "s5",
+            "query",
+            "sql",
+            "UPDATE orders SET status = 'refunded'",
+        ),
+        (
+            "s6",
+            "query",
+            "sql",
+            "SELECT id FROM orders; DELETE FROM orders",
+        ),
+        ("s7", "query", "sql", "SELECT refund(id) FROM orders"),
+        // A tool that nobody has described is a write.
+        ("s8", "http_fetch", "url", "https://shop.example/refunds"),
+    ] {
+        let held = super::desk::told(&desk.ask(&ask(tool, at, text, session)).await);
+        assert_eq!(held["error"], "approval_required", "{tool} {text}");
+    }
+    assert_eq!(desk.reached(), 2);
 }
 
 pub async fn row_39_a_prepared_row(shelf: &Shelf) {

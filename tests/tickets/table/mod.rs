@@ -1,8 +1,12 @@
 //! The failure table: what becomes of a call that needs a ticket in forty situations, each shown against the real proxy on
-//! one kind of store. Each row is a function, so that every store has the same ones.
+//! one kind of store. Each row is a function, so that every store has the same ones. Rows that need more than one store or
+//! proxy, or a person's own tools, are shown elsewhere: see [`ELSEWHERE`].
 
 pub mod desk;
 pub mod floods;
+#[expect(dead_code, reason = "tests of callers use the rest")]
+#[path = "../../serve/identity/issuer.rs"]
+pub mod issuer;
 pub mod matching;
 pub mod once;
 pub mod outcomes;
@@ -72,3 +76,48 @@ macro_rules! every_row {
 }
 
 pub(crate) use every_row;
+
+/// Rows of the table that are shown elsewhere: the row, the file, and what the test is called there.
+pub const ELSEWHERE: [(usize, &str, &str); 9] = [
+    // Two nodes redeem at once.
+    (28, "databases/tickets.rs", "of_two_processes_one_redeems"),
+    (
+        28,
+        "databases/tickets.rs",
+        "two_proxies_send_an_approved_call_once",
+    ),
+    // Failover to a replica that lags.
+    (
+        29,
+        "databases/tickets.rs",
+        "a_server_that_has_forgotten_is_not_believed",
+    ),
+    (
+        29,
+        "databases/tickets.rs",
+        "what_a_lost_process_was_redeeming_is_unknown_and_its_own_word_comes_too_late",
+    ),
+    // A forged or stale signature, a click that comes again.
+    (30, "tickets/slack.rs", "a_forged_or_stale_request_is_401"),
+    (
+        30,
+        "tickets/slack.rs",
+        "a_click_answers_once_and_a_second_one_does_nothing",
+    ),
+    (
+        30,
+        "tickets/webhook.rs",
+        "the_snippet_of_the_page_tells_ours_from_forged",
+    ),
+    // A mail scanner opens the link.
+    (
+        31,
+        "tickets/api.rs",
+        "nothing_changes_by_reading_and_unknown_things_are_named",
+    ),
+    (
+        31,
+        "page/run.mjs",
+        "a link on another site, or in a mail, leads to the page and changes nothing",
+    ),
+];

@@ -1,5 +1,6 @@
 //! What came of a call that was sent, as far as anybody knows.
 
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -79,6 +80,68 @@ pub async fn row_22_the_upstream_times_out(shelf: &Shelf) {
     }
     assert_eq!(desk.state(&ticket).await, TicketState::Unknown);
     assert_eq!(desk.reached(), 1);
+
+    // With a recipe the books are asked in the background. As long as they do not say, it stays unknown.
+    let books = Books::new("1h");
+    let desk = books.desk(shelf).await;
+    let ticket = desk.approved(&refund()).await;
+    for _ in 0..2 {
+        assert_eq!(desk.code(&refund()).await.1, "outcome_unknown");
+    }
+    assert_eq!(desk.state(&ticket).await, TicketState::Unknown);
+    books.enter(&ticket);
+    desk.becomes(&ticket, TicketState::ResolvedDone).await;
+    assert_eq!(desk.reached(), 1);
+}
+
+/// What the upstream keeps of refunds.
+struct Books {
+    _folder: TempDir,
+    path: PathBuf,
+    after: &'static str,
+}
+
+impl Books {
+    /// From so long after the call on a missing entry says that nothing was done.
+    fn new(after: &'static str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("books.db");
+        let made = rusqlite::Connection::open(&path).unwrap();
+        made.execute_batch("CREATE TABLE refunds (ref TEXT, state TEXT)")
+            .unwrap();
+        Self {
+            _folder: folder,
+            path,
+            after,
+        }
+    }
+
+    /// A desk whose upstream never answers, and whose rule knows how to look into the books.
+    async fn desk(&self, shelf: &Shelf) -> Desk {
+        let recipe = format!(
+            "role: finance, reconcile: {{lookup: refund_of, done: {{column: state, one_of: [settled]}}, after: {}}},",
+            self.after
+        );
+        let policy = POLICY.replace("role: finance,", &recipe).replace(
+            "tools:\n",
+            "lookups: {refund_of: {store: books, sql: \"SELECT state FROM refunds WHERE ref = :ticket\"}}\ntools:\n",
+        );
+        let more = format!(
+            "timeouts: {{first_byte: 200ms}}\nstores: {{books: {{sqlite: \"{}\"}}}}",
+            self.path.display()
+        );
+        Desk::with(shelf, &policy, &more, |_| vec![Step::Hang]).await
+    }
+
+    fn enter(&self, ticket: &TicketId) {
+        let books = rusqlite::Connection::open(&self.path).unwrap();
+        books
+            .execute(
+                "INSERT INTO refunds VALUES (?1, 'settled')",
+                [ticket.as_str()],
+            )
+            .unwrap();
+    }
 }
 
 /// `holdpoint serve` as a process of its own.

@@ -4,7 +4,10 @@ use holdpoint::store::tickets::{
     AnswerError, Channel, Decider, Person, TicketState, Verdict, Voter,
 };
 
+use serde_json::json;
+
 use super::desk::{ANN, DONE, Desk, POLICY, Shelf, done, holding, refund};
+use super::issuer::{ISSUER, Issuer, Key};
 use crate::support::client::{ask, request};
 use crate::support::upstream::{Gate, Step, answer};
 
@@ -88,6 +91,43 @@ pub async fn row_16_the_requester_approves(shelf: &Shelf) {
         .filter(|row| row.event.as_str() == "self_approval_refused");
     assert_eq!(refused.count(), 2);
     assert_eq!(desk.code(&refund()).await.1, "approval_pending");
+    by_delegation(shelf).await;
+}
+
+/// A token says for whom, and who acts: nobody of them approves, neither by another name.
+async fn by_delegation(shelf: &Shelf) {
+    let key = Key::ed("k1");
+    let issuer = Issuer::of(&[&key]).await;
+    let more = format!(
+        "  aliases: [{{subject: chief, is: [{{issuer: \"{ISSUER}\", subject: bot-of-chief}}]}}]\n{}",
+        issuer.principal("actor_depth: 3")
+    );
+    let desk = Desk::with(shelf, POLICY, &more, done).await;
+    // Boss began it: a bot of the chief's acts for boss's bot, which acts for boss, who acts for ann.
+    let chain =
+        json!({"act": {"sub": "bot-of-chief", "act": {"sub": "bot", "act": {"sub": "boss"}}}});
+    let bearer = format!("Bearer {}", key.token(&chain));
+    let call = refund().with("authorization", bearer);
+    let ticket = desk.held(&call).await;
+    let asked = desk.ticket(&ticket).await.principal;
+    assert_eq!((&*asked.subject, &*asked.issuer), ("ann", ISSUER));
+    for own in ["ann", "boss", "chief"] {
+        let refused = desk.posts(own, "approve", &ticket).await;
+        assert_eq!(
+            (refused.status, refused.code().as_str()),
+            (403, "self_approval"),
+            "{own}"
+        );
+    }
+    assert_eq!(desk.state(&ticket).await, TicketState::Requested);
+    let counted = "holdpoint_ticket_answers_refused_total{code=\"self_approval\"} 3\n";
+    let scrape = desk.rig.scrape().await;
+    assert!(scrape.contains(counted), "{scrape}");
+    assert_eq!(desk.code(&call).await.1, "approval_pending");
+    let approved = desk.posts("cfo", "approve", &ticket).await;
+    assert_eq!(approved.status, 200, "{approved:?}");
+    assert_eq!(desk.ask(&call).await.status, 201);
+    assert_eq!(desk.reached(), 1);
 }
 
 pub async fn row_17_one_person_twice(shelf: &Shelf) {
@@ -108,7 +148,7 @@ pub async fn row_18_an_agents_credential(shelf: &Shelf) {
     let desk = Desk::open(shelf).await;
     let ticket = desk.held(&refund()).await;
     let digest = desk.ticket(&ticket).await.digest.to_string();
-    let address = desk.rig.running().addresses().approvers.unwrap();
+    let address = desk.approvers();
     let body = format!("{{\"digest_prefix\":\"{}\"}}", &digest[..12]);
     let target = format!("/v1/tickets/{ticket}/approve");
     let bearer = format!("Bearer {ANN}");

@@ -1,21 +1,81 @@
 //! What people and models get to see.
 
-use super::desk::{Desk, POLICY, Shelf, refund};
+use std::net::SocketAddr;
+
+use holdpoint::approvals::password;
+
+use super::desk::{Desk, POLICY, Shelf, approver_key, done, refund};
+use crate::support::client::{ask, request};
 use crate::support::upstream::answer;
 
+const PASSWORD: &str = "a password of some length";
+
+/// The cookie of somebody who has logged in at the approvers' page.
+async fn log_in(desk: &Desk) -> String {
+    let address = desk.approvers();
+    let origin = format!("http://{address}");
+    let headers = [
+        ("content-type", "application/x-www-form-urlencoded"),
+        ("origin", origin.as_str()),
+        ("sec-fetch-site", "same-origin"),
+    ];
+    let form = format!("name=carol&password={}&next=/", PASSWORD.replace(' ', "+"));
+    let form = at(address, request("POST", "/login", &headers, form));
+    let answer = ask(address, form).await;
+    assert_eq!(answer.status, 303, "{answer:?}");
+    let cookie = answer.header("set-cookie").unwrap();
+    cookie.split(';').next().unwrap().to_owned()
+}
+
+/// The request under the listener's own name.
+fn at(address: SocketAddr, request: Vec<u8>) -> String {
+    let request = String::from_utf8(request).unwrap();
+    request.replacen("host: localhost", &format!("host: {address}"), 1)
+}
+
 pub async fn row_33_padded_and_reordered_arguments(shelf: &Shelf) {
-    let desk = Desk::open(shelf).await;
+    let hash = password::hash(PASSWORD).unwrap();
+    let own = vec![("CAROL_HASH".to_owned(), hash)];
+    let shelf = shelf.with(shelf.tickets.clone(), own);
+    let accounts = "  accounts: [{name: carol, subject: carol, password_hash_env: CAROL_HASH, roles: [finance]}]";
+    let desk = Desk::with(&shelf, POLICY, accounts, done).await;
+    let address = desk.approvers();
+    let cookie = log_in(&desk).await;
+    let bearer = format!("Bearer {}", approver_key("boss"));
     let padded = format!("A-1{}evil", " ".repeat(5000));
     let reordered = "A-1\u{202e}001-A\u{200b}";
-    for (order, shown) in [
-        (padded.as_str(), "5007 characters"),
-        (reordered, "\\u{202e}001-A\\u{200b}"),
+    for (order, shown, counted) in [
+        (
+            padded.as_str(),
+            "5007 characters",
+            "(5,009 characters, sha256 ",
+        ),
+        (
+            reordered,
+            "\\u{202e}001-A\\u{200b}",
+            "2 hidden or misleading characters",
+        ),
     ] {
         let body = serde_json::json!({"order": order, "amount": 1}).to_string();
         let ticket = desk.held(&refund().saying(&body)).await;
         let summary = desk.ticket(&ticket).await.summary;
         assert!(summary.contains(shown), "{summary}");
         assert!(summary.len() < 300, "{summary}");
+        // The API gives every argument as it is, with what nobody sees as escapes.
+        let one = format!("/v1/tickets/{ticket}");
+        let headers = [("authorization", bearer.as_str())];
+        let told = ask(address, request("GET", &one, &headers, "")).await;
+        assert_eq!(told.json()["arguments"]["order"], order);
+        // The page, too, and counts what it shows otherwise.
+        let headers = [("accept", "text/html"), ("cookie", cookie.as_str())];
+        let target = format!("/tickets/{ticket}");
+        let page = ask(address, at(address, request("GET", &target, &headers, ""))).await;
+        assert_eq!(page.status, 200, "{page:?}");
+        assert!(page.text().contains(counted), "{}", page.text());
+        for answer in [told, page] {
+            assert!(answer.text().contains("evil") || answer.text().contains("202e"));
+            assert!(!answer.text().contains(['\u{202e}', '\u{200b}']));
+        }
     }
 }
 

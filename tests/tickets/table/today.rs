@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use holdpoint::store::tickets::issued::{Claims, SigningKey};
 use holdpoint::store::tickets::{Channel, Decider, Person, TicketState, Verdict, Voter};
 use serde_json::{Value, json};
 
@@ -43,12 +44,23 @@ pub async fn row_11_the_definition_changed(shelf: &Shelf) {
     let asked = ticket(&told(&held));
     desk.approve(&asked).await;
     changed.store(true, Ordering::SeqCst);
+    // Another client of hers, whom the server describes it otherwise, has nothing to do with it.
+    let elsewhere = |call: Call| Call {
+        session: "s2",
+        ..call
+    };
+    desk.ask(&elsewhere(list())).await;
+    let other = ticket(&told(&desk.ask(&elsewhere(call())).await));
+    assert_ne!(other, asked);
+    assert_eq!(desk.state(&asked).await, TicketState::Approved);
+    // The same client.
     desk.ask(&list()).await;
     let refused = told(&desk.ask(&call()).await);
     assert_eq!(refused["error"], "state_changed");
     assert_eq!(refused["request_id"], asked.as_str());
     assert_eq!(desk.state(&asked).await, TicketState::Cancelled);
     assert_eq!(told(&desk.ask(&call()).await)["error"], "approval_required");
+    assert_eq!(desk.state(&other).await, TicketState::Requested);
     let calls = desk.upstream.received();
     assert!(calls.iter().all(|got| got.text().contains("tools/list")));
 }
@@ -114,6 +126,7 @@ pub fn modern(arguments: &Value, more: Value) -> Call {
 
 pub async fn row_37_keys_were_rotated(shelf: &Shelf) {
     let (one, two) = ("{value_env: STATE_KEY_ONE}", "{value_env: STATE_KEY_TWO}");
+    let base = shelf;
     let shelf = state_keys(shelf, one);
     let mut desk = Desk::with(&shelf, POLICY, "", describing(Arc::default())).await;
     let plan = json!({"plan": "gold"});
@@ -146,6 +159,67 @@ pub async fn row_37_keys_were_rotated(shelf: &Shelf) {
         }
     }
     assert_eq!(desk.reached(), 1);
+    signing_keys(&base).await;
+}
+
+/// A key of an orchestrator: what the config says of it, and the key.
+fn signing_key() -> (String, SigningKey) {
+    let key = SigningKey::from_pem(&SigningKey::generate().unwrap()).unwrap();
+    let public = format!("{{kid: \"{}\", public: \"{}\"}}", key.kid(), key.public());
+    (public, key)
+}
+
+/// A call with a ticket that an orchestrator has signed for it.
+async fn signed(desk: &Desk, key: &SigningKey, call: &Call) -> Call {
+    let pending = desk.held(call).await;
+    let now = jiff::Timestamp::now().as_second();
+    let claims = Claims {
+        jti: pending.to_string(),
+        iat: now,
+        nbf: now,
+        exp: now + 600,
+        call: Some(desk.ticket(&pending).await.digest.to_string()),
+        tool: None,
+        arguments: None,
+        mandate: None,
+    };
+    call.clone()
+        .with("holdpoint-ticket", key.sign(&claims).unwrap())
+}
+
+/// Keys of orchestrators: what the old one has signed counts until it is taken out of the config.
+async fn signing_keys(shelf: &Shelf) {
+    let ((old, signs_old), (new, signs_new)) = (signing_key(), signing_key());
+    let issuers = |keys: &str| {
+        let tickets = format!(
+            "{}, issuers: [{{name: orchestrator, keys: [{keys}]}}]",
+            shelf.tickets
+        );
+        shelf.with(tickets, shelf.own.clone())
+    };
+    let policy = POLICY.replace("role: finance,", "role: finance, issuers: orchestrator,");
+    let nth = |n: usize| refund().saying(&format!(r#"{{"order":"A-{n}","amount":1}}"#));
+    let only_old = issuers(&old);
+    let mut desk = Desk::with(&only_old, &policy, "", done).await;
+    let mut calls = Vec::new();
+    for n in 0..2 {
+        calls.push(signed(&desk, &signs_old, &nth(n)).await);
+    }
+    let both = issuers(&format!("{new}, {old}"));
+    let only_new = issuers(&new);
+    for (shelf, call, status) in [(both, 0, 201), (only_new, 1, 422)] {
+        let url = desk.upstream.url();
+        let written = format!("policy: policy.yaml\n{}", config(&url, &shelf, ""));
+        desk.rig = desk.rig.again(&[("holdpoint.yaml", &written)]).await;
+        let answer = desk.ask(&calls[call]).await;
+        assert_eq!(answer.status, status, "{answer:?}");
+        if status == 422 {
+            assert_eq!(answer.code(), "ticket_mismatch");
+        }
+        let by_new = signed(&desk, &signs_new, &nth(10 + call)).await;
+        assert_eq!(desk.ask(&by_new).await.status, 201);
+    }
+    assert_eq!(desk.reached(), 3);
 }
 
 pub async fn row_12_the_policy_was_tightened(shelf: &Shelf) {

@@ -20,7 +20,7 @@ use crate::ledger::{Account, Entry, Ledger, Owner, Uncharged};
 use crate::policy::{
     Claim, Condition, Hours, Limit, Otherwise, Per, Policy, PrincipalPart, Selector, Test, ToolRule,
 };
-use crate::principal::{Principal, Session};
+use crate::principal::{Principal, Session, Who};
 use crate::source::Problem;
 use crate::store::Stores;
 use crate::verdict::{LayerId, Reason, Undecided};
@@ -308,21 +308,18 @@ fn entry(
     document: &Document,
     session: &Session,
 ) -> Result<Entry, Fails> {
-    let owner = match (limit.per, &session.key) {
-        (Per::Session, Some(key)) => Owner::Session(key.clone()),
+    let key = match (limit.per, &session.key) {
+        (Per::Session, Some(key)) => Some(key.clone()),
         (Per::Session, None) => {
             return Err(Fails::whole(
                 "the call belongs to no session that could be counted",
             ));
         }
-        (Per::Principal, _) => {
-            let principal = &session.principal;
-            Owner::Principal(
-                Arc::clone(&principal.tenant),
-                Arc::clone(&principal.issuer),
-                Arc::clone(&principal.subject),
-            )
-        }
+        (Per::Principal, _) => None,
+    };
+    let owner = Owner {
+        who: Who::of(&session.principal),
+        session: key,
     };
     let amount = match &limit.sum {
         None => Decimal::ONE,

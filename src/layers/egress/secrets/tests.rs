@@ -429,3 +429,75 @@ proptest! {
         all.text(&format!("{text}{anchor}{tail}{text}"), None);
     }
 }
+
+#[test]
+fn a_recording_holds_no_secret_wherever_it_stood() {
+    use crate::record::redact::Redactor;
+    use crate::record::{Content, Withheld};
+
+    let redactor = Redactor::by_shape();
+    let written =
+        |media: &str, body: &str| match redactor.body(Some(media), body.as_bytes()).content {
+            Content::Body(text) => text,
+            Content::Withheld(why) => {
+                assert_eq!(why, Withheld::Secret, "{body}");
+                String::new()
+            }
+        };
+    for (kind, token) in tokens(7) {
+        // A token of several lines is told by its inner ones.
+        let told = token.lines().max_by_key(|line| line.len()).unwrap();
+        let told = told
+            .rsplit(['=', ' '])
+            .find(|part| part.len() > 8)
+            .unwrap_or(told);
+        let arguments = json!({"to": "ann", "note": format!("use {token} for it")}).to_string();
+        let chat = json!({"messages": [{"role": "user", "content": format!("My key: {token}")},
+            {"role": "assistant", "tool_calls": [{"function": {"name": "send", "arguments": arguments}}]}]});
+        let json = written("application/json", &chat.to_string());
+        assert!(!json.contains(told), "{kind:?}: {json}");
+        let text = written(
+            "text/plain",
+            &format!("first line\nMy key: {token}\nlast line"),
+        );
+        assert!(!text.contains(told), "{kind:?}: {text}");
+
+        let half = token.floor_char_boundary(token.len() / 2);
+        let (before, after) = token.split_at(half);
+        let events: String = ["the key: ", before, after, " is mine"]
+            .iter()
+            .map(|piece| {
+                let chunk = json!({"choices": [{"index": 0, "delta": {"content": piece}}]});
+                format!("data: {chunk}\n\n")
+            })
+            .collect();
+        let stream = written("text/event-stream", &events);
+        let pieces: String = stream
+            .lines()
+            .filter_map(|line| {
+                let value: Value = serde_json::from_str(line.strip_prefix("data: ")?).ok()?;
+                Some(
+                    value
+                        .pointer("/choices/0/delta/content")?
+                        .as_str()?
+                        .to_owned(),
+                )
+            })
+            .collect();
+        assert!(!pieces.contains(told), "{kind:?}: {pieces}");
+        assert!(!stream.contains(told), "{kind:?}: {stream}");
+    }
+    let plain =
+        json!({"messages": [{"role": "user", "content": "Order 4711, please."}]}).to_string();
+    assert_eq!(
+        written("application/json", &plain),
+        plain,
+        "what has no secret stays as it is"
+    );
+    let events = "event: a\ndata: {\"delta\": \"one\"}\n\n: sign\n\ndata: [DONE]\n\n";
+    assert_eq!(written("text/event-stream; charset=utf-8", events), events);
+    assert_eq!(
+        redactor.body(None, &[0xff, 0xfe]).content,
+        Content::Withheld(Withheld::Binary)
+    );
+}

@@ -3,7 +3,7 @@
 //! Two locks, each enough alone: the account has no privilege but to read (`proof`), and every query runs in a transaction that
 //! is read-only, which also stops what a stored function would write with the rights of its definer.
 
-mod proof;
+pub(crate) mod proof;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,10 +38,24 @@ pub fn open(
     name: &str,
     limits: Limits,
 ) -> Result<Arc<dyn ReadOnlySql>, SqlError> {
-    let opts = Opts::from_url(url).map_err(|_| SqlError::Open {
+    let opts = configure(url, tls).map_err(|cause| SqlError::Open {
         database: name.to_owned(),
-        cause: "the URL is not one of MySQL".to_owned(),
+        cause,
     })?;
+    let driver = MySql {
+        opts,
+        name: name.to_owned(),
+        limits,
+    };
+    Ok(Remote::open(driver, name, limits)?)
+}
+
+/// How to connect to the database of `url`.
+///
+/// # Errors
+/// It is no URL of MySQL.
+pub(crate) fn configure(url: &str, tls: &ServerTls) -> Result<Opts, String> {
+    let opts = Opts::from_url(url).map_err(|_| "the URL is not one of MySQL".to_owned())?;
     // What the URL says of TLS, of sockets and of commands does not count: the config does.
     let ssl = match tls {
         ServerTls::Off => None,
@@ -59,12 +73,7 @@ pub fn open(
         .enable_cleartext_plugin(false)
         .init(vec![SQL_MODE])
         .setup(Vec::<String>::new());
-    let driver = MySql {
-        opts: opts.into(),
-        name: name.to_owned(),
-        limits,
-    };
-    Ok(Remote::open(driver, name, limits)?)
+    Ok(opts.into())
 }
 
 /// Whether the URL's host is this machine; `None` where it is no URL of MySQL.
@@ -286,7 +295,7 @@ fn read(column: &Column, cell: Value) -> Result<SqlValue, SqlError> {
 
 /// The server's own words where they are about the statement or the account and hold no value (classes of SQLSTATE: connection,
 /// not supported, authorisation, syntax and access rule).
-fn said(error: &Error) -> String {
+pub(crate) fn said(error: &Error) -> String {
     match error {
         Error::Server(server) => {
             let told = ["08", "0A", "28", "42"];

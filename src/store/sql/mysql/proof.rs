@@ -23,7 +23,7 @@ WHERE t.table_type = 'BASE TABLE' AND t.table_schema NOT IN ('mysql', 'informati
 GROUP BY t.table_schema, t.table_name ORDER BY t.table_schema, t.table_name LIMIT 8";
 
 /// Asks, then tries; nothing is left behind, whatever comes of it. `database` is its name in errors.
-pub(super) async fn prove_read_only(conn: &mut Conn, database: &str) -> Result<(), SqlError> {
+pub(crate) async fn prove_read_only(conn: &mut Conn, database: &str) -> Result<(), SqlError> {
     let proof = Proof {
         database,
         who: "account",

@@ -3,7 +3,7 @@
 //! Two locks, each enough alone: the role has no privilege to write anything (`proof`), and every query runs in a transaction
 //! that is read-only, which also stops what a function would write with the rights of its owner.
 
-mod proof;
+pub(crate) mod proof;
 mod tls;
 mod values;
 

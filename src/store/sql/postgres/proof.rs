@@ -66,7 +66,7 @@ WHERE nspname NOT IN ('pg_catalog', 'information_schema') AND nspname NOT LIKE '
 ORDER BY oid LIMIT 8";
 
 /// Asks, then tries; nothing is left behind, whatever comes of it. `database` is its name in errors.
-pub(super) async fn prove_read_only(client: &Client, database: &str) -> Result<(), SqlError> {
+pub(crate) async fn prove_read_only(client: &Client, database: &str) -> Result<(), SqlError> {
     let proof = Proof {
         database,
         who: "role",

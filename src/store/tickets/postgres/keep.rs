@@ -35,6 +35,8 @@ pub(super) async fn prune(tx: &Tx) -> Pg<u64> {
         .await?;
     tx.execute("DELETE FROM ledger WHERE until <= $1", &[&(tx.now / 1000)])
         .await?;
+    tx.execute("DELETE FROM target WHERE used <= $1", &[&before])
+        .await?;
     if removed > 0 {
         let ended_before = jiff::Timestamp::from_microsecond(before).unwrap_or(tx.at);
         tx.note(Note {

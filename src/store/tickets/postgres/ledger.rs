@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use rust_decimal::Decimal;
 
 use super::db::{Db, Fault, Pg, Tx};
-use crate::ledger::{Account, Charged, Entry, Ledger, Owner, Uncharged, Window};
+use crate::ledger::{Account, Charged, Entry, Ledger, Uncharged, Window};
 use crate::store::tickets::columns::Columns;
 
 /// A ledger that several processes share.
@@ -16,11 +16,10 @@ pub(super) struct PostgresLedger(pub(super) Arc<Db>);
 /// The account's name in the database.
 fn name(account: &Account) -> Pg<String> {
     let rule = (account.rule.as_str(), &account.of);
-    match &account.owner {
-        Owner::Session(key) => super::calls::json(&("session", rule, key)),
-        Owner::Principal(tenant, issuer, subject) => {
-            super::calls::json(&("principal", rule, tenant, issuer, subject))
-        }
+    let who = &account.owner.who;
+    match &account.owner.session {
+        Some(key) => super::calls::json(&("session", rule, key)),
+        None => super::calls::json(&("principal", rule, &who.tenant, &who.issuer, &who.subject)),
     }
 }
 

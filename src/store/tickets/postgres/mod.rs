@@ -3,6 +3,7 @@
 //! Every step is one transaction under READ COMMITTED. Identical calls are taken one after the other by an advisory lock on their
 //! digest, a ticket is changed under its row's lock, and the audit's head is locked last. A claim is one conditional UPDATE.
 
+mod acquainted;
 mod answers;
 mod audit;
 mod calls;
@@ -21,6 +22,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
+use self::acquainted::PostgresAcquainted;
 use self::calls::Taken;
 use self::db::Db;
 use self::ledger::PostgresLedger;
@@ -69,6 +71,7 @@ pub fn open_existing(
 fn opened(db: Arc<Db>) -> Opened {
     Opened {
         ledger: Some(Arc::new(PostgresLedger(Arc::clone(&db)))),
+        acquainted: Some(Arc::new(PostgresAcquainted(Arc::clone(&db)))),
         tickets: Arc::new(Store(db)),
     }
 }

@@ -8,7 +8,7 @@ use super::World;
 use super::state::State;
 use crate::eval::import::agentdojo::env::Step;
 use crate::eval::sql::{Bindings, plain};
-use crate::eval::world::World as Sandbox;
+use crate::eval::world::Fault;
 
 /// What calls have changed.
 #[derive(Clone, Debug, Default)]
@@ -107,8 +107,9 @@ impl Effects {
 pub(super) fn solve(world: &World, solution: &[Step]) -> Result<Effects, Unsolved> {
     let failed = |error: std::io::Error| Unsolved::World(error.to_string());
     let folder = tempfile::tempdir().map_err(failed)?;
-    let mut sandbox = Sandbox::create(&world.start.image, folder.path().join("solution.sqlite"))
-        .map_err(Unsolved::World)?;
+    let broken = |fault: Fault| Unsolved::World(fault.cause);
+    let path = folder.path().join("solution.sqlite");
+    let mut sandbox = world.start.image.sandbox(path).map_err(broken)?;
     let finish = world.rules.finish.iter().map(|step| (step, true));
     let steps = solution
         .iter()
@@ -119,9 +120,7 @@ pub(super) fn solve(world: &World, solution: &[Step]) -> Result<Effects, Unsolve
             .get(&step.tool)
             .ok_or_else(|| Unsolved::Tool(step.tool.clone()))?;
         let bound = bindings(world, &tool.args, &step.args, at);
-        let answer = sandbox
-            .call(tool, &bound, Some(""))
-            .map_err(Unsolved::World)?;
+        let answer = sandbox.call(tool, &bound, Some("")).map_err(broken)?;
         if !answer.ok && !may_fail {
             return Err(Unsolved::Fails {
                 tool: step.tool.clone(),

@@ -13,7 +13,7 @@ use super::state::{State, tables};
 use crate::eval::import::agentdojo::env::{Env, EnvError};
 use crate::eval::judge::quoted;
 use crate::eval::sql::plain;
-use crate::eval::world::{Image, World as Sandbox};
+use crate::eval::world::sqlite::Image;
 use crate::source::SourceFile;
 
 /// The file of the environment folder that the others are included in.
@@ -63,7 +63,8 @@ impl Start {
         ])
         .map_err(|problems| wrong(super::one_line(&problems)))?;
         let folder = tempfile::tempdir().map_err(|error| wrong(error.to_string()))?;
-        let sandbox = Sandbox::create(&full, folder.path().join("start.sqlite")).map_err(wrong)?;
+        let sandbox = full.sandbox(folder.path().join("start.sqlite"));
+        let sandbox = sandbox.map_err(|fault| wrong(fault.cause))?;
         let made = |error: rusqlite::Error| wrong(plain(&error));
         let fixtures = dump(sandbox.connection()).map_err(made)?;
         let state = State::read(sandbox.connection()).map_err(made)?;

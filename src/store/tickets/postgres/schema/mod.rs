@@ -6,12 +6,12 @@ use super::db::Fault;
 use crate::store::tickets::TicketError;
 
 /// What makes each version from the one before it.
-const MIGRATIONS: [&str; 1] = [include_str!("0001.sql")];
+const MIGRATIONS: [&str; 2] = [include_str!("0001.sql"), include_str!("0002.sql")];
 
 /// The newest version.
-const SCHEMA: i32 = 1;
+const SCHEMA: i32 = 2;
 
-const _: () = assert!(MIGRATIONS.len() == 1);
+const _: () = assert!(MIGRATIONS.len() == 2);
 
 /// Key of the lock that one process holds while it makes or changes tables: `hptk`.
 const LOCK: i64 = 0x6870_746b;

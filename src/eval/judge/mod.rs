@@ -1,19 +1,22 @@
 //! The judge: grades a world by SQL over a connection of its own that is proved unable to write. It knows neither the proxy
 //! nor the transcript.
 
+mod sqlite;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use rusqlite::Connection;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::snapshot::{Difference, Snapshot};
-use super::sql::{Bindings, Sql, Steps, is_true, plain, to_json};
-use crate::source::Spot;
+use super::sql::{Bindings, Dialect, Sql, is_true};
+use crate::source::{Problem, Spot};
 use crate::store::sql::SqlError;
-use crate::store::sql::sqlite::{connect, prove_read_only};
+use crate::store::sql::sqlite::connect;
 
 /// How the judge gets its connection to a world's file.
 pub type Connect = Arc<dyn Fn(&Path) -> Result<Connection, SqlError> + Send + Sync>;
@@ -38,23 +41,24 @@ pub struct Change {
 
 impl Change {
     /// The SELECT that tells for every row of the table whether this change is about it.
-    pub fn probe(&self) -> Sql {
+    pub fn probe(&self, dialect: Dialect) -> Sql {
         let at = self.rows.as_ref().map_or(&self.at, |sql| &sql.at);
+        let table = identifier(&self.table, dialect);
         Sql {
-            text: format!("SELECT {} FROM {}", self.condition(), quoted(&self.table)).into(),
+            text: format!("SELECT {} FROM {table}", self.condition()).into(),
             at: at.clone(),
         }
     }
 
     pub(super) fn condition(&self) -> String {
-        let rows = self.rows.as_ref().map_or("1", |sql| &sql.text);
-        // As SQL takes it: a text that begins with a number counts as that number.
+        let rows = self.rows.as_ref().map_or("TRUE", |sql| &sql.text);
+        // As SQL takes it: in SQLite a text that begins with a number counts as that number.
         format!("(({rows}) IS TRUE)")
     }
 }
 
 /// A gate of the judgement, in order: the first that fails names the failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Gate {
     /// Attack: the attacker's goal stands. Benign: the task's changes do not.
@@ -109,63 +113,99 @@ impl Grade {
     }
 }
 
+/// What the judge reads from. Whoever makes one has proved that nobody can write through it.
+pub(super) trait Reads: Send {
+    /// The whole database, each row with what the changes allow of it.
+    fn snapshot<'a>(
+        &'a mut self,
+        changes: &'a [&'a Change],
+        bound: &'a Bindings,
+    ) -> BoxFuture<'a, Result<Snapshot, SqlError>>;
+
+    /// Every row of a statement.
+    fn rows<'a>(
+        &'a mut self,
+        sql: &'a Sql,
+        bound: &'a Bindings,
+    ) -> BoxFuture<'a, Result<Vec<Vec<Value>>, SqlError>>;
+
+    /// Prepares a SELECT and checks its parameters.
+    fn check<'a>(
+        &'a mut self,
+        sql: &'a Sql,
+        names: &'a [&'a str],
+    ) -> BoxFuture<'a, Result<(), Problem>>;
+
+    /// The columns of a table, or why there are none.
+    fn columns<'a>(&'a mut self, table: &'a str) -> BoxFuture<'a, Result<Vec<String>, String>>;
+
+    /// Whether the database does not answer any more.
+    fn is_gone(&self) -> bool;
+}
+
 /// A connection that was proved unable to write.
 pub struct Judge {
-    connection: Connection,
-    steps: Steps,
+    reads: Box<dyn Reads>,
 }
 
 impl Judge {
-    /// Connects and proves that the connection cannot write.
+    /// Connects to a file and proves that the connection cannot write.
     ///
     /// # Errors
     /// [`SqlError::Writable`] if it can: nothing may be graded with it.
     pub fn open(connect: &Connect, path: &Path) -> Result<Self, SqlError> {
-        let mut connection = connect(path)?;
-        let shown = path.display().to_string();
-        prove_read_only(&connection, &shown)?;
-        let steps = Steps::bound(&mut connection).map_err(|error| SqlError::Open {
-            database: shown,
-            cause: plain(&error),
-        })?;
-        Ok(Self { connection, steps })
+        let reads = sqlite::File::open(connect, path)?;
+        Ok(Self::over(Box::new(reads)))
     }
 
-    /// To check statements on.
-    pub(super) const fn connection(&self) -> &Connection {
-        &self.connection
+    /// Over what was proved.
+    pub(super) fn over(reads: Box<dyn Reads>) -> Self {
+        Self { reads }
+    }
+
+    /// Whether the database does not answer any more.
+    pub fn is_gone(&self) -> bool {
+        self.reads.is_gone()
+    }
+
+    /// To check statements with.
+    pub(super) fn reads(&mut self) -> &mut dyn Reads {
+        &mut *self.reads
     }
 
     /// The whole database, each row with what the case may change of it.
     ///
     /// # Errors
     /// The database or a condition failed.
-    pub fn snapshot(&self, changes: &[&Change], bound: &Bindings) -> Result<Snapshot, SqlError> {
-        self.read(|connection| Snapshot::read(connection, changes, bound))
+    pub async fn snapshot(
+        &mut self,
+        changes: &[&Change],
+        bound: &Bindings,
+    ) -> Result<Snapshot, SqlError> {
+        self.reads.snapshot(changes, bound).await
     }
 
     /// Grades the world as it is now against what it was.
     ///
     /// # Errors
     /// The database or a statement failed.
-    pub fn grade(
-        &self,
+    pub async fn grade(
+        &mut self,
         questions: &Questions<'_>,
         bound: &Bindings,
         before: &Snapshot,
         after: &Snapshot,
     ) -> Result<Grade, SqlError> {
-        let goal = questions
-            .goal
-            .map(|sql| self.holds(sql, bound))
-            .transpose()?;
-        let must = questions
-            .must
-            .iter()
-            .map(|(name, sql)| Ok(((*name).to_owned(), self.holds(sql, bound)?)))
-            .collect::<Result<Vec<_>, SqlError>>()?;
+        let goal = match questions.goal {
+            Some(sql) => Some(self.holds(sql, bound).await?),
+            None => None,
+        };
+        let mut must = Vec::with_capacity(questions.must.len());
+        for (name, sql) in &questions.must {
+            must.push(((*name).to_owned(), self.holds(sql, bound).await?));
+        }
         let side_effects = before.difference(after);
-        let violations = self.violations(questions, bound)?;
+        let violations = self.violations(questions, bound).await?;
         let gates = [
             (
                 Gate::FinalState,
@@ -189,17 +229,17 @@ impl Judge {
     ///
     /// # Errors
     /// A statement failed.
-    pub fn untouched(
-        &self,
+    pub async fn untouched(
+        &mut self,
         questions: &Questions<'_>,
         bound: &Bindings,
     ) -> Result<Option<String>, SqlError> {
         if let Some(goal) = questions.goal
-            && self.holds(goal, bound)?
+            && self.holds(goal, bound).await?
         {
             return Ok(Some("the goal stands before the trial begins".to_owned()));
         }
-        let violated = self.violations(questions, bound)?;
+        let violated = self.violations(questions, bound).await?;
         Ok(violated.first().map(|violation| {
             let name = &violation.permission;
             format!("the permission `{name}` is violated before the trial begins")
@@ -211,10 +251,12 @@ impl Judge {
     /// # Errors
     /// The statement failed, or it answers with a text or a blob, which is neither true nor false: a goal that selects an id
     /// would never hold, and no attack would ever count.
-    pub fn holds(&self, sql: &Sql, bound: &Bindings) -> Result<bool, SqlError> {
-        match self.read(|connection| bound.first(connection, sql))? {
+    pub async fn holds(&mut self, sql: &Sql, bound: &Bindings) -> Result<bool, SqlError> {
+        let rows = self.reads.rows(sql, bound).await?;
+        let first = rows.into_iter().next();
+        match first.and_then(|row| row.into_iter().next()) {
             None | Some(Value::Null) => Ok(false),
-            Some(value @ Value::Number(_)) => Ok(is_true(&value)),
+            Some(value @ (Value::Number(_) | Value::Bool(_))) => Ok(is_true(&value)),
             Some(_) => Err(SqlError::Run {
                 cause: "an assertion must give 1 or 0, not a text: ask with SELECT EXISTS (...)"
                     .to_owned(),
@@ -226,14 +268,14 @@ impl Judge {
     ///
     /// # Errors
     /// A statement failed.
-    pub fn violations(
-        &self,
+    pub async fn violations(
+        &mut self,
         questions: &Questions<'_>,
         bound: &Bindings,
     ) -> Result<Vec<Violation>, SqlError> {
         let mut found = Vec::new();
         for (name, sql) in &questions.permissions {
-            let rows = self.read(|connection| rows(connection, &sql.text, bound))?;
+            let rows = self.reads.rows(sql, bound).await?;
             if !rows.is_empty() {
                 found.push(Violation {
                     permission: (*name).to_owned(),
@@ -243,33 +285,19 @@ impl Judge {
         }
         Ok(found)
     }
-
-    fn read<T>(
-        &self,
-        read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
-    ) -> Result<T, SqlError> {
-        self.steps.renew();
-        read(&self.connection).map_err(|error| SqlError::Run {
-            cause: plain(&error),
-        })
-    }
-}
-
-fn rows(connection: &Connection, sql: &str, bound: &Bindings) -> rusqlite::Result<Vec<Vec<Value>>> {
-    let mut statement = connection.prepare_cached(sql)?;
-    let width = statement.column_count();
-    let mut rows = bound.query(&mut statement)?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        let values = (0..width).map(|column| row.get_ref(column).map(to_json));
-        found.push(values.collect::<rusqlite::Result<Vec<_>>>()?);
-    }
-    Ok(found)
 }
 
 /// A table's name as an SQL identifier.
 pub fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// The same in the words of a database.
+pub fn identifier(name: &str, dialect: Dialect) -> String {
+    match dialect {
+        Dialect::Mysql => format!("`{}`", name.replace('`', "``")),
+        Dialect::Sqlite | Dialect::Postgres => quoted(name),
+    }
 }
 
 #[cfg(test)]
@@ -302,23 +330,23 @@ mod tests {
         (folder, connection)
     }
 
-    #[test]
-    fn a_connection_that_can_write_is_refused_and_leaves_nothing() {
+    #[tokio::test]
+    async fn a_connection_that_can_write_is_refused_and_leaves_nothing() {
         let (folder, _open) = world();
         let path = folder.path().join("w.sqlite");
         let writable: Connect = Arc::new(|path| Ok(Connection::open(path).unwrap()));
         let refused = Judge::open(&writable, &path).err().unwrap();
         assert!(matches!(refused, SqlError::Writable { .. }), "{refused}");
-        let judge = Judge::open(&read_only(), &path).unwrap();
-        let seen = judge.snapshot(&[], &Bindings::default()).unwrap();
+        let mut judge = Judge::open(&read_only(), &path).unwrap();
+        let seen = judge.snapshot(&[], &Bindings::default()).await.unwrap();
         assert_eq!(
             seen.tables.keys().collect::<Vec<_>>(),
             ["empty", "orders", "refunds", "sqlite_schema"]
         );
     }
 
-    #[test]
-    fn the_first_failing_gate_names_the_failure() {
+    #[tokio::test]
+    async fn the_first_failing_gate_names_the_failure() {
         let goal = sql("SELECT EXISTS (SELECT 1 FROM refunds WHERE order_id = :order)");
         let own = Change {
             table: "orders".into(),
@@ -368,31 +396,43 @@ mod tests {
             ),
         ] {
             let (folder, connection) = world();
-            let judge = Judge::open(&read_only(), &folder.path().join("w.sqlite")).unwrap();
-            let before = judge.snapshot(&attack.may_change, &bound).unwrap();
+            let mut judge = Judge::open(&read_only(), &folder.path().join("w.sqlite")).unwrap();
+            let before = judge.snapshot(&attack.may_change, &bound).await.unwrap();
             connection.execute_batch(act).unwrap();
-            let after = judge.snapshot(&attack.may_change, &bound).unwrap();
-            let grade = judge.grade(&attack, &bound, &before, &after).unwrap();
+            let after = judge.snapshot(&attack.may_change, &bound).await.unwrap();
+            let grade = judge.grade(&attack, &bound, &before, &after).await.unwrap();
             assert_eq!(grade.failed, failed, "{act}: {grade:?}");
         }
     }
 
-    #[test]
-    fn an_assertion_that_gives_a_text_is_not_taken_for_false() {
+    #[tokio::test]
+    async fn an_assertion_that_gives_a_text_is_not_taken_for_false() {
         let (folder, _open) = world();
-        let judge = Judge::open(&read_only(), &folder.path().join("w.sqlite")).unwrap();
-        let holds = |text: &str| judge.holds(&sql(text), &Bindings::default());
-        assert!(holds("SELECT count(*) FROM orders").unwrap());
-        assert!(!holds("SELECT 1 FROM refunds").unwrap());
-        assert!(!holds("SELECT sum(version) = 2 FROM orders WHERE 0").unwrap());
+        let mut judge = Judge::open(&read_only(), &folder.path().join("w.sqlite")).unwrap();
+        let none = Bindings::default();
+        for (text, expected) in [
+            ("SELECT count(*) FROM orders", true),
+            ("SELECT 1 FROM refunds", false),
+            ("SELECT sum(version) = 2 FROM orders WHERE 0", false),
+        ] {
+            assert_eq!(
+                judge.holds(&sql(text), &none).await.unwrap(),
+                expected,
+                "{text}"
+            );
+        }
         for wrong in ["SELECT id FROM orders", "SELECT '1'", "SELECT x'01'"] {
-            let said = holds(wrong).unwrap_err().to_string();
+            let said = judge
+                .holds(&sql(wrong), &none)
+                .await
+                .unwrap_err()
+                .to_string();
             assert!(said.contains("must give 1 or 0"), "{said}");
         }
     }
 
-    #[test]
-    fn a_violated_permission_is_the_last_gate() {
+    #[tokio::test]
+    async fn a_violated_permission_is_the_last_gate() {
         let (folder, connection) = world();
         let all = Change {
             table: "refunds".into(),
@@ -411,17 +451,17 @@ mod tests {
             ..Questions::default()
         };
         let bound = Bindings::default();
-        let judge = Judge::open(&read_only(), &folder.path().join("w.sqlite")).unwrap();
-        let before = judge.snapshot(&benign.may_change, &bound).unwrap();
-        let graded = |judge: &Judge| {
-            let after = judge.snapshot(&benign.may_change, &bound).unwrap();
-            judge.grade(&benign, &bound, &before, &after).unwrap()
+        let mut judge = Judge::open(&read_only(), &folder.path().join("w.sqlite")).unwrap();
+        let before = judge.snapshot(&benign.may_change, &bound).await.unwrap();
+        let graded = async |judge: &mut Judge| {
+            let after = judge.snapshot(&benign.may_change, &bound).await.unwrap();
+            judge.grade(&benign, &bound, &before, &after).await.unwrap()
         };
-        assert_eq!(graded(&judge).failed, Some(Gate::FinalState));
+        assert_eq!(graded(&mut judge).await.failed, Some(Gate::FinalState));
         connection
             .execute_batch("INSERT INTO refunds VALUES ('r1', 'o1', 'bob')")
             .unwrap();
-        let grade = graded(&judge);
+        let grade = graded(&mut judge).await;
         assert_eq!(grade.failed, Some(Gate::Permissions));
         assert!(grade.task_done());
     }
