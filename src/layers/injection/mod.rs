@@ -7,6 +7,7 @@ mod actions;
 mod extent;
 mod look;
 mod memory;
+pub mod model;
 mod quotation;
 mod rules;
 mod scan;
