@@ -38,14 +38,12 @@ fn goes(policy: &Policy, route: RouteKind) -> Option<bool> {
     judged.then_some(false)
 }
 
-/// Whether there is a threshold for every tool, or for some.
+/// Whether there is an action for every tool, or for some.
 fn scans(policy: &Policy) -> Option<bool> {
-    let on = |thresholds: &Thresholds| thresholds.redact.is_some() || thresholds.block.is_some();
-    if on(&policy.injection.default) {
+    if policy.injection.default.acts() {
         return Some(false);
     }
-    let mut tools = policy.injection.tools.iter();
-    tools.any(|(_, thresholds)| on(thresholds)).then_some(true)
+    policy.injection.all().any(Thresholds::acts).then_some(true)
 }
 
 /// Whether the layer has work with such items: with all (`false`), or where a rule says so (`true`).
@@ -53,6 +51,9 @@ fn work(policy: &Policy, layer: LayerId, kind: ItemKind) -> Option<bool> {
     let rules = |has: fn(&ToolRule) -> bool| policy.tools.iter().any(has).then_some(true);
     match (layer, kind) {
         (LayerId::Catalog, ItemKind::ProviderTool) => Some(false),
+        (LayerId::Catalog, ItemKind::Definition) if policy.definitions.lowest().is_some() => {
+            Some(false)
+        }
         (LayerId::Catalog, ItemKind::Definition | ItemKind::ToolCall) => rules(|rule| rule.deny),
         (LayerId::Identity, ItemKind::ToolCall) => {
             rules(|rule| rule.own_session || !rule.scopes.is_empty() || !rule.agents.is_empty())
@@ -67,7 +68,7 @@ fn work(policy: &Policy, layer: LayerId, kind: ItemKind) -> Option<bool> {
             rules(|rule| !rule.recipients.is_empty() || !rule.arguments.is_empty())
         }
         (LayerId::Ownership, ItemKind::ToolCall) => rules(|rule| !rule.ownership.is_empty()),
-        (LayerId::Injection, ItemKind::ToolOutput | ItemKind::Definition) => scans(policy),
+        (LayerId::Injection, ItemKind::ToolOutput) => scans(policy),
         // A tool that no rule describes needs a ticket too.
         (LayerId::Tickets, ItemKind::ToolCall) => Some(true),
         _ => None,

@@ -107,7 +107,7 @@ pub const RULES: [DefinitionRule; 12] = [
 pub const SHADOW: DefinitionRule = DefinitionRule {
     id: "definition.other_tool",
     family: "shadow",
-    weight: 0.45,
+    weight: 0.55,
     about: "Tells the model how to use another tool of the list: shadowing. Known false alarm: a note that two tools exclude each other.",
     pattern: r"(?:instead of|in place of|rather than|when(?:ever)?|before|after|every time|each time|always)(?: [a-z'’]+){0,6}? ?[`'\x22“(]?TOOL[`'\x22”)]?[^.!?\n]{0,80}?(?:must|should always|always|change|redirect|replace|override|also (?:call|send|add|include)|bcc|first call|is (?:deprecated|disabled|unsafe|broken|insecure|forbidden)|do not use|never use)",
 };
