@@ -5,16 +5,13 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 use holdpoint::eval::stats::Rate;
-use holdpoint::layers::injection::Scanner;
-use holdpoint::layers::injection::model::{ASKED_FROM, Model, Within};
+use holdpoint::layers::injection::model::{Model, Within};
+use holdpoint::layers::injection::{Profile, Scanner};
 
 use crate::sets::Row;
 
 /// Score from which a place is taken out.
 const REDACT: f64 = 0.6;
-
-/// Bytes around a place that the model is asked about.
-const AROUND: usize = 200;
 
 /// Alarms of one set.
 #[derive(Default)]
@@ -28,41 +25,32 @@ struct Tally {
 
 /// Judges every text of the half that was not trained on, and writes a table.
 pub fn measure(rows: &[Row], everything: bool, misses: Option<&str>) -> Result<String> {
-    let scanner = Scanner::new().map_err(anyhow::Error::msg)?;
+    let scanner = || Scanner::new().map_err(anyhow::Error::msg);
     let model = Model::embedded().map_err(anyhow::Error::msg)?;
+    let (alone, together) = (scanner()?, scanner()?.with_model(Box::new(model)));
     let mut sets: BTreeMap<&str, Tally> = BTreeMap::new();
     let mut shown = String::new();
     for row in rows.iter().filter(|row| everything || !row.is_seen()) {
         let tally = sets.entry(&row.set).or_default();
         let within = Within::of(&row.text);
-        let rules = scanner.scan(&row.text).score();
-        let both =
-            rules >= REDACT || (rules >= ASKED_FROM && spoken(&scanner, model, &row.text, within));
+        let score = |scanner: &Scanner| scanner.scan(&row.text, &Profile::default()).score();
+        let (rules, both) = (score(&alone), score(&together));
         tally.attack = row.attack;
         tally.n += 1;
         tally.rules += usize::from(rules >= REDACT);
         tally.model += usize::from(model.weight(&row.text, within).is_some());
-        tally.both += usize::from(both);
-        if misses.is_some_and(|set| row.set.contains(set)) && both != row.attack {
+        tally.both += usize::from(both >= REDACT);
+        if misses.is_some_and(|set| row.set.contains(set)) && (both >= REDACT) != row.attack {
             let head: String = row.text.chars().take(400).collect();
+            let reading = model.reading(&row.text, within);
             let _ = writeln!(
                 shown,
-                "--- {} rules {rules:.2} reading {:.2}\n{head}",
-                row.set,
-                model.reading(&row.text, within)
+                "--- {} rules {rules:.2} both {both:.2} reading {reading:.2}\n{head}",
+                row.set
             );
         }
     }
     Ok(table(&sets) + &shown)
-}
-
-fn spoken(scanner: &Scanner, model: &Model, text: &str, within: Within) -> bool {
-    scanner.scan(text).places(ASKED_FROM).iter().any(|place| {
-        let from = text.floor_char_boundary(place.span.start.saturating_sub(AROUND));
-        let to = text.ceil_char_boundary((place.span.end + AROUND).min(text.len()));
-        text.get(from..to)
-            .is_some_and(|window| model.weight(window, within).is_some())
-    })
 }
 
 fn table(sets: &BTreeMap<&str, Tally>) -> String {
