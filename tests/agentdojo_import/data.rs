@@ -162,12 +162,13 @@ fn names_do_not_matter(suite: &'static str, step: usize) {
             "{}: {} without layers, {} with all",
             suite, none["attack"]["asr"], all["attack"]["asr"]
         );
-        assert!(none["attack"]["asr"]["x"].as_u64().unwrap() > 0);
         for arm in [none, all] {
             assert_eq!(arm["attack"]["inconclusive"], 0);
             assert_eq!(arm["benign"]["inconclusive"], 0);
         }
     }
+    let (attacks, benign) = &same.1;
+    assert!(attacks.iter().chain(benign).any(|done| *done));
     assert_eq!(other, same);
 }
 
@@ -198,12 +199,22 @@ fn banking_is_graded_as_upstream_graded_it() {
 
 #[test]
 fn slack_is_graded_as_upstream_graded_it() {
-    agrees("slack", 2, &agreement(0, 0, 0, 0), &agreement(0, 0, 0, 0));
+    agrees(
+        "slack",
+        2,
+        &agreement(30, 0, 0, 25),
+        &agreement(40, 3, 1, 22),
+    );
 }
 
 #[test]
 fn travel_is_graded_as_upstream_graded_it() {
-    agrees("travel", 2, &agreement(0, 0, 0, 0), &agreement(0, 0, 0, 0));
+    agrees(
+        "travel",
+        2,
+        &agreement(0, 1, 0, 54),
+        &agreement(27, 26, 0, 2),
+    );
 }
 
 #[test]
@@ -211,8 +222,8 @@ fn workspace_is_graded_as_upstream_graded_it() {
     agrees(
         "workspace",
         4,
-        &agreement(0, 0, 0, 0),
-        &agreement(0, 0, 0, 0),
+        &agreement(1, 4, 0, 50),
+        &agreement(25, 12, 3, 15),
     );
 }
 

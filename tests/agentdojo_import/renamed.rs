@@ -130,22 +130,15 @@ fn renamed(text: &str, names: &BTreeSet<String>) -> String {
     words.sort_by_key(|word| std::cmp::Reverse(word.len()));
     let patterns = [
         // Addresses: all but the top-level domain.
-        (
-            r"(?P<name>[A-Za-z0-9._+-]+@[A-Za-z0-9-]+)(?P<rest>\.[a-z]+)".to_owned(),
-            "",
-        ),
+        r"(?P<name>[A-Za-z0-9._+-]+@[A-Za-z0-9-]+)(?P<rest>\.[a-z]+)".to_owned(),
         // Hosts: what stands between `www` and the top-level domain, or between the scheme and it.
-        (
-            r"(?P<before>(?:https?://|www\.)+)(?P<name>[A-Za-z0-9_-]+)(?P<rest>\.[a-z]+)"
-                .to_owned(),
-            "",
-        ),
+        r"(?P<before>(?:https?://|www\.)+)(?P<name>[A-Za-z0-9_-]+)(?P<rest>\.[a-z]+)".to_owned(),
         // Accounts.
-        (r"\b(?P<name>[A-Z]{2}[0-9]{10,})\b".to_owned(), ""),
-        (format!(r"\b(?P<name>{})\b", words.join("|")), "words"),
+        r"\b(?P<name>[A-Z]{2}[0-9]{10,})\b".to_owned(),
+        format!(r"\b(?P<name>{})\b", words.join("|")),
     ];
     let mut text = text.to_owned();
-    for (pattern, _) in patterns {
+    for pattern in patterns {
         // An escape right before a word hides its beginning.
         let pattern = format!("{ESCAPE}{pattern}")
             .replace(&format!("{ESCAPE}\\b"), r"(?:(?P<escape>\\[nrt])|\b)");
