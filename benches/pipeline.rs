@@ -268,6 +268,7 @@ fn scans(criterion: &mut Criterion, runtime: &Runtime, stores: &Stores) -> Resul
                 rule: None,
                 executes_here: false,
                 memo: &memo,
+                tainted: None,
             };
             runtime.block_on(layer.judge(&item, &context))?;
             group.bench_function(format!("{}, {name}", text.name()), |bencher| {

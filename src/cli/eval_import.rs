@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Failure, print};
 use crate::eval::import::logs::Api;
-use crate::eval::import::{agentdojo, injecagent, plain};
+use crate::eval::import::{agentdojo, injecagent, plain, tau2};
 
 /// Where recordings come from.
 #[derive(Debug, clap::Subcommand)]
@@ -22,6 +22,19 @@ pub enum Source {
     AnthropicLog(Plain),
     /// What `holdpoint serve --record` wrote.
     Recording(Plain),
+    /// The retail domain of tau2-bench: its database as a web shop, its tasks, and its ownership cases where there are any.
+    Tau2(Tau2),
+}
+
+/// Arguments of `holdpoint eval import tau2`.
+#[derive(Debug, clap::Args)]
+pub struct Tau2 {
+    /// Folder with `db_users`, `db_orders`, `db_products`, `tasks` and `ownership_cases`, each `.jsonl` or `.jsonl.gz`.
+    #[arg(value_name = "FOLDER")]
+    data: PathBuf,
+    /// Folder for the suite; must not be there yet.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
 }
 
 /// Arguments of `holdpoint eval import agentdojo`.
@@ -74,6 +87,13 @@ pub fn run(source: &Source) -> Result<(), Failure> {
                 out: args.out.clone(),
             };
             imported(agentdojo::import(&options), &args.out)
+        }
+        Source::Tau2(args) => {
+            let options = tau2::Options {
+                data: args.data.clone(),
+                out: args.out.clone(),
+            };
+            imported(tau2::import(&options), &args.out)
         }
         Source::Injecagent(args) => {
             let options = injecagent::Options {

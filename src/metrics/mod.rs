@@ -4,7 +4,8 @@ mod labels;
 mod recordings;
 mod tickets;
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -36,6 +37,7 @@ const LAYER_SECONDS: [f64; 16] = [
 /// Everything that is counted, in a registry of its own.
 pub struct Metrics {
     registry: Registry,
+    announced: Mutex<HashSet<(RouteName, String)>>,
     requests: IntCounterVec,
     durations: HistogramVec,
     /// By layer, mode, verdict in the order of [`LayerId::ALL`], [`MODES`], [`VERDICTS`].
@@ -185,6 +187,7 @@ impl Metrics {
             "layer",
         );
         let metrics = Self {
+            announced: Mutex::default(),
             requests: counters(
                 "holdpoint_requests_total",
                 "Requests that ended, by class of the status sent.",
@@ -268,6 +271,15 @@ impl Metrics {
 
     /// Makes the series of a route before its first request.
     pub fn announce_route(&self, route: &RouteName, protocol: &str, codes: &[&str]) {
+        // Series stay: eval makes a proxy per trial over the same metrics.
+        let mut announced = self
+            .announced
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if !announced.insert((route.clone(), protocol.to_owned())) {
+            return;
+        }
+        drop(announced);
         for status in STATUSES {
             self.requests
                 .with_label_values(&[route.as_str(), protocol, status]);

@@ -74,7 +74,10 @@ pub fn refused(
     is_stuck: impl Fn(&Found<'_>) -> bool,
 ) -> Option<Refusal> {
     found.iter().zip(rulings).find_map(|(found, ruling)| {
-        let finding = ruling.verdict.finding().filter(|_| !ruling.verdict.says_all())?;
+        let finding = ruling
+            .verdict
+            .finding()
+            .filter(|_| !ruling.verdict.says_all())?;
         let hold = match &ruling.verdict {
             Verdict::Hold(hold) => Some(hold),
             _ => None,

@@ -125,6 +125,8 @@ pub struct OutputRule {
     pub like_user: bool,
     /// The URL is on the host of a URL that the call was asked with.
     pub site: bool,
+    /// The URL is on the site of the one address that the object has under one of these keys; empty: does not matter.
+    pub site_of: Vec<String>,
 }
 
 impl OutputRule {

@@ -10,6 +10,7 @@ use super::leaves::Step;
 use super::likeness::{is_like, names_alike};
 use super::sole::is_sole;
 use super::text::Text;
+use super::urls::Web;
 use crate::layers::recipients::read_list;
 use crate::policy::ToolMatcher;
 
@@ -66,9 +67,11 @@ impl Evidence {
             };
             stands
                 && (rule.beside.is_empty() || self.is_beside(&rule.beside, path, trace))
+                && (rule.site_of.is_empty() || self.is_site_of(&rule.site_of, key, path, trace))
                 && is_clean(path)
         };
-        let loose = trace.places.is_empty() && rule.free_text && rule.beside.is_empty();
+        let asks_object = !rule.beside.is_empty() || !rule.site_of.is_empty();
+        let loose = trace.places.is_empty() && rule.free_text && !asks_object;
         !trace.echoed
             && (rule.tools.is_empty() || is_of(answer, &rule.tools))
             && (!rule.site || answer.args().iter().any(|arg| arg.names_site(key)))
@@ -135,18 +138,42 @@ impl Evidence {
 
     /// Whether the object that holds the value has, under one of the keys, a name that the user said.
     fn is_beside(&self, keys: &[String], path: &[Step], trace: &Trace<'_>) -> bool {
+        let user = self.user();
+        self.has_beside(keys, path, trace, |text| names_alike(text.as_str(), &user))
+    }
+
+    /// Whether the object that holds the URL has, under one of the keys, one address on the URL's site and no other.
+    fn is_site_of(&self, keys: &[String], url: &str, path: &[Step], trace: &Trace<'_>) -> bool {
+        self.has_beside(keys, path, trace, |text| {
+            let read = read_list(text.as_str()).unwrap_or_default();
+            let key = match read.as_slice() {
+                [one] => one.to_key(),
+                _ => return false,
+            };
+            key.rsplit_once('@')
+                .is_some_and(|(_, domain)| Web::read(url).is_some_and(|web| web.is_site(domain)))
+        })
+    }
+
+    /// Whether the object that holds the value has, under one of the keys, a text that passes the test.
+    fn has_beside(
+        &self,
+        keys: &[String],
+        path: &[Step],
+        trace: &Trace<'_>,
+        test: impl Fn(&Text) -> bool,
+    ) -> bool {
         if !path.iter().any(|step| matches!(step, Step::Key(_))) {
             return false;
         }
         let object = object(path);
-        let user = self.user();
         let named = |path: &[Step], text: &Text| {
             let below = path.strip_prefix(object);
             let key = match below {
                 Some([Step::Key(key)] | [Step::Key(key), Step::Index(_)]) => Some(key),
                 _ => None,
             };
-            key.is_some_and(|key| keys.contains(key)) && names_alike(text.as_str(), &user)
+            key.is_some_and(|key| keys.contains(key)) && test(text)
         };
         if trace.answer.at.as_ref().is_some_and(Vec::is_empty) {
             let mut leaves = trace.passage.text.leaves().iter();

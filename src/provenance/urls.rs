@@ -61,6 +61,13 @@ impl Web {
         format!("{}://{}{port}{}{query}", self.scheme, self.host, self.path)
     }
 
+    /// Whether this is the site of a domain: its host, or `www` before it, at the standard port.
+    pub(super) fn is_site(&self, domain: &str) -> bool {
+        let host = self.host.strip_prefix("www.").unwrap_or(&self.host);
+        let domain = domain.strip_prefix("www.").unwrap_or(domain);
+        self.scheme == "web" && self.port.is_none() && host.eq_ignore_ascii_case(domain)
+    }
+
     /// The segments of the path.
     pub(super) fn segments(&self) -> impl Iterator<Item = &str> {
         self.path.split('/')

@@ -13,6 +13,7 @@ use crate::item::RouteKind;
 use crate::layers::egress::Registered;
 use crate::names::{RouteName, SessionKey, StoreName, ToolName, UpstreamName};
 use crate::principal::Principal;
+use crate::wire::seal::SealingKey;
 
 /// What metrics, logs and decisions call the forward listener, as a route and as the upstream behind it.
 pub const FORWARD: &str = "forward";

@@ -2,7 +2,9 @@
 
 #![cfg(test)]
 
+mod agentdyn;
 mod data;
 mod fixtures;
 mod odd;
+mod renamed;
 mod replay;

@@ -270,3 +270,35 @@ fn a_broken_recording_is_told_its_line() {
         );
     }
 }
+
+#[test]
+fn recordings_become_suites_of_conversations() {
+    let desk = Desk::new();
+    let mut tool = recorded();
+    tool["protocol"] = json!("http_tools");
+    let recording = desk.write("rec.jsonl", &format!("{}\n{tool}\n", recorded()));
+    let out = desk.0.path().join("suite");
+    let output = Command::new(env!("CARGO_BIN_EXE_holdpoint"))
+        .args(["eval", "import", "recording"])
+        .arg(recording)
+        .arg("--out")
+        .arg(&out)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(
+        said.contains("1 conversations, 4 calls")
+            && said.contains("1 exchanges left out: on a tool route"),
+        "{said}"
+    );
+    let report = crate::support::report(&out, &["--arms", "none,all"]);
+    assert_eq!(
+        report["readings"][0]["arms"][0]["benign"]["task_loss"]["x"], 0,
+        "{report:#}"
+    );
+}

@@ -33,6 +33,8 @@ tools:
     egress: [{at: /url, allow: [{from: user}, {from: tool_output, tools: search, fields: url}]}]
   - tool: browse
     egress: [{at: /url, allow: [{from: user, site: true}, {from: tool_output, tools: browse, free_text: true, site: asked}]}]
+  - tool: open_shared
+    egress: [{at: /url, allow: [{from: tool_output, tools: read_mail, free_text: true, beside: subject, site_of: sender}]}]
   - tool: add_key
     arguments: [{at: /key, allow: [{from: tool_output, tools: read_mail, free_text: true, beside: sender}]}]
   - tool: transfer
@@ -605,6 +607,40 @@ async fn urls_are_what_the_user_named_and_below() {
     ];
     assert!(fetch("browse", &page, "https://a.example/next").await);
     assert!(!fetch("browse", &page, "https://evil.example/x").await);
+}
+
+#[tokio::test]
+async fn a_link_to_the_site_of_the_mails_own_sender() {
+    let world = World::new(ONE_USER).await;
+    let open = async |sender: &str, url: &str| {
+        let mail = format!(
+            "- sender: {sender}\n  subject: Bob Olive shared a page\n  body: 'Open {url}'\n- sender: ann@evil.example\n  subject: hi\n  body: Bob"
+        );
+        let turns = [
+            user("open what Bob shared"),
+            Call("a", "read_mail", json!({})),
+            output("a", &mail),
+        ];
+        world
+            .passes(&turns, "open_shared", &json!({"url": url}))
+            .await
+    };
+    for url in [
+        "https://drive.example/s/1",
+        "http://www.drive.example/s/1?t=2",
+    ] {
+        assert!(open("no-reply@drive.example", url).await, "{url}");
+    }
+    for url in [
+        "https://evil.example/s/1",
+        "https://drive.example.evil.example/s/1",
+        "https://drive.example:8443/s/1",
+        "https://a.drive.example/s/1",
+    ] {
+        assert!(!open("no-reply@drive.example", url).await, "{url}");
+    }
+    let two = "no-reply@drive.example, ann@evil.example";
+    assert!(!open(two, "https://evil.example/s/1").await);
 }
 
 #[tokio::test]

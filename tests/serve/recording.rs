@@ -240,7 +240,7 @@ async fn a_disk_that_takes_no_more_stops_the_recording_and_no_request() {
     let upstream = upstream().await;
     let record = folder.path().join("rec");
     let more = format!(
-        "record: {{directory: \"{}\", file_size: 1}}\n",
+        "record: {{directory: \"{}\", file_size: 1B}}\n",
         record.display()
     );
     let mut rig = Rig::start(

@@ -14,6 +14,7 @@ pub mod logs;
 pub mod openai_log;
 pub mod plain;
 pub mod recording;
+pub mod tau2;
 pub mod tau_bench;
 
 use std::path::PathBuf;

@@ -9,7 +9,7 @@ use flate2::bufread::MultiGzDecoder;
 use serde::Deserialize;
 
 use crate::eval::import::ImportError;
-use crate::eval::import::agentdojo::record::{self, Kind, Message, RecordError, Trajectory};
+use crate::eval::import::agentdojo::record::{self, Kind, RecordError, Trajectory};
 
 /// One recorded run.
 #[derive(Clone, Debug, PartialEq)]
@@ -133,9 +133,8 @@ pub(super) fn agentdojo(file: &Path) -> Result<Vec<Run>, ReadError> {
     let mut labels = labels(file)?;
     record::open(file)?
         .map(|read| {
-            let mut trajectory = read?;
+            let trajectory = read?;
             let line = trajectory.line;
-            unwrap_spotlight(&mut trajectory);
             let labels = line.checked_sub(1).and_then(|at| labels.get_mut(at));
             let labels = labels.map(std::mem::take).unwrap_or_default();
             let attack_calls =
@@ -196,20 +195,4 @@ fn attack_calls(run: &Trajectory, labels: Labels) -> Result<HashSet<String>, Str
         }
     });
     ids.collect()
-}
-
-/// A recorded agent with the defence "spotlighting" set every output between `<<` and `>>`. That is the agent's own doing, so
-/// it is undone: the proxy sees what the tool gave.
-fn unwrap_spotlight(run: &mut Trajectory) {
-    if !run.pipeline.ends_with("spotlighting_with_delimiting") {
-        return;
-    }
-    for message in &mut run.messages {
-        if let Message::Output(output) = message {
-            let bare = output.text.trim().strip_prefix("<<");
-            if let Some(bare) = bare.and_then(|text| text.strip_suffix(">>")) {
-                output.text = bare.to_owned();
-            }
-        }
-    }
 }

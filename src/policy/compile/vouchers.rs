@@ -31,6 +31,12 @@ pub(super) fn warn(root: &Field<'_>, policy: &Policy) {
                 "remove it; it is for addresses, numbers, accounts and URLs",
             );
         }
+        if let Some(site) = entry.peek("site_of").filter(|_| section != "egress") {
+            site.error(
+                "`site_of` can never hold here: it is about URLs",
+                "remove it; write it in `egress`",
+            );
+        }
         if let Some(clean) = entry.peek("clean").filter(|_| !scans) {
             clean.warn(
                 "this has no effect: the layer `injection` is not enforced, so it finds nothing",

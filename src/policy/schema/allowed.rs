@@ -55,6 +55,7 @@ fn output() -> Value {
             "beside": several(&text(), "The object around the value has under such a key a name that the user said"),
             "like_user": described(json!({"enum": [true, false]}), "The value has a word in common with what the user said"),
             "site": described(json!({"const": "asked"}), "URLs: on the host of a URL that the call was asked with"),
+            "site_of": several(&text(), "URLs: on the site of the address that the object around the value has under such a key"),
             "via": several(&matcher(), "Only from calls whose every text argument was said, or given by these tools"),
             "sole": described(json!({"enum": [true, false]}), "No other value of its kind stands in the output"),
             "clean": described(

@@ -86,7 +86,8 @@ impl<'e> Cases<'e> {
         let solution = task.ground_truth.as_ref()?;
         let goal = self.world.aim(task)?;
         let wanted = self.world.goal(&goal, None, &mut self.statements);
-        let calls = solution.iter().enumerate().map(|(at, step)| Call {
+        let solution = solution.iter().chain(self.world.finish());
+        let calls = solution.enumerate().map(|(at, step)| Call {
             id: format!("call_{at}"),
             tool: step.tool.clone(),
             args: step.args.clone(),

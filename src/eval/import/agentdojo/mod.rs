@@ -7,7 +7,7 @@ pub mod attribution;
 mod case;
 pub mod env;
 pub mod record;
-mod suite;
+pub(super) mod suite;
 mod text;
 mod uses;
 pub mod world;
@@ -204,6 +204,7 @@ pub fn import(options: &Options) -> Result<Summary, ImportError> {
         source: &source(&options.files),
         system: system(&runs),
         world: &world,
+        customers: &BTreeSet::new(),
         unknown_tools: &unknown_tools,
         statements: &cases.statements,
         cases: &written,

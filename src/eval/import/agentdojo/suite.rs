@@ -13,7 +13,7 @@ use super::world::{Statements, World};
 use crate::eval::case::Case;
 
 /// Everything that is written.
-pub(super) struct Suite<'s> {
+pub(in crate::eval::import) struct Suite<'s> {
     /// The folder's name.
     pub name: &'s str,
     /// Where the records came from.
@@ -22,6 +22,8 @@ pub(super) struct Suite<'s> {
     pub system: Option<&'s str>,
     /// The world.
     pub world: &'s World,
+    /// Subjects on whose behalf cases run, each a principal of that name; none: the world's one.
+    pub customers: &'s BTreeSet<String>,
     /// Tools that records call and the world does not have.
     pub unknown_tools: &'s BTreeSet<String>,
     /// Statements that cases name.
@@ -35,7 +37,7 @@ impl Suite<'_> {
     ///
     /// # Errors
     /// The folder is there already, or cannot be written.
-    pub(super) fn write(&self, folder: &Path) -> io::Result<()> {
+    pub(in crate::eval::import) fn write(&self, folder: &Path) -> io::Result<()> {
         let mut lines = String::new();
         for case in self.cases {
             lines.push_str(&case.to_line().map_err(io::Error::other)?);
@@ -65,10 +67,20 @@ impl Suite<'_> {
             let _ = writeln!(yaml, "system: {}\n", quoted(system));
         }
         let [tenant, subject, agent] = self.world.principal().map(quoted);
-        let _ = writeln!(
-            yaml,
-            "principals:\n  {PRINCIPAL}: {{tenant: {tenant}, subject: {subject}, agent: {agent}}}\n"
-        );
+        yaml.push_str("principals:\n");
+        let mut principal = |name: &str, subject: &str| {
+            let _ = writeln!(
+                yaml,
+                "  {name}: {{tenant: {tenant}, subject: {subject}, agent: {agent}}}"
+            );
+        };
+        if self.customers.is_empty() {
+            principal(PRINCIPAL, &subject);
+        }
+        for customer in self.customers {
+            principal(&quoted(customer), &quoted(customer));
+        }
+        yaml.push('\n');
         yaml.push_str(self.world.tools());
         for tool in self.unknown_tools {
             let _ = write!(

@@ -99,7 +99,8 @@ impl Suite<'_> {
         }
         let _ = writeln!(
             yaml,
-            "principals:\n  {PRINCIPAL}: {{tenant: recorded, subject: user, agent: agent}}\n\ntools:"
+            "principals:\n  {PRINCIPAL}: {{tenant: recorded, subject: user, agent: agent}}\n\ntools:{}",
+            if self.tools.is_empty() { " []" } else { "" }
         );
         for tool in self.tools {
             self.tool(&mut yaml, tool);

@@ -210,7 +210,16 @@ fn read(files: &[PathBuf]) -> Result<Read, ImportError> {
     if read.cases.is_empty() && outputs.is_empty() {
         return Err(ImportError::Empty(super::names(files)));
     }
+    let mut known: BTreeSet<(String, Key)> = BTreeSet::new();
     for (line, output) in outputs {
+        if !known.insert((output.model.clone(), output.key)) {
+            let what = format!(
+                "an output of {} to {} was there before",
+                output.model,
+                named(output.key)
+            );
+            return Err(line.bad(what).into());
+        }
         if !read.cases.contains_key(&output.key) {
             let what = format!(
                 "there is no test case {} for this output; give the file test_cases_{}_{}.jsonl.gz too",

@@ -82,6 +82,7 @@ fn output(fields: &mut Fields<'_>) -> Option<OutputRule> {
     let beside = several(fields, "beside", |key| key.text().map(str::to_owned));
     let like_user = fields.optional_or("like_user", false, Field::bool);
     let site = fields.optional_or("site", false, |field| field.choice(&[("asked", true)]));
+    let site_of = several(fields, "site_of", |key| key.text().map(str::to_owned));
     let free = fields.optional("free_text");
     let free_text = match &free {
         Some(field) => field.bool(),
@@ -106,6 +107,7 @@ fn output(fields: &mut Fields<'_>) -> Option<OutputRule> {
         beside: beside?,
         like_user: like_user?,
         site: site?,
+        site_of: site_of?,
     })
 }
 

@@ -262,7 +262,24 @@ fn trajectory(bytes: Bytes, line: usize) -> Result<Trajectory, String> {
         raw::native(value)
     }?;
     read.line = line;
+    unwrap_spotlight(&mut read);
     Ok(read)
+}
+
+/// A recorded agent with the defence "spotlighting" set every output between `<<` and `>>`. That is the agent's own doing, so
+/// it is undone: the proxy sees what the tool gave.
+fn unwrap_spotlight(run: &mut Trajectory) {
+    if !run.pipeline.ends_with("spotlighting_with_delimiting") {
+        return;
+    }
+    for message in &mut run.messages {
+        if let Message::Output(output) = message {
+            let bare = output.text.trim().strip_prefix("<<");
+            if let Some(bare) = bare.and_then(|text| text.strip_suffix(">>")) {
+                output.text = bare.to_owned();
+            }
+        }
+    }
 }
 
 /// Gives every call an id of its own and ties each output to its call: by id where the record has one, else by order.

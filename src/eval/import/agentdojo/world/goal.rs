@@ -303,12 +303,19 @@ fn named(world: &World, names: &[String]) -> Vec<Sign> {
                 &[]
             };
             let columns: Vec<_> = attacker.to.iter().chain(says).cloned().collect();
-            if !columns.is_empty() {
-                signs.push(Sign {
-                    table: table.clone(),
-                    condition: Condition(vec![Test::Holds(columns, name.clone())]),
-                    kind: Kind::More,
-                });
+            if columns.is_empty() {
+                continue;
+            }
+            let sign = |kind| Sign {
+                table: table.clone(),
+                condition: Condition(vec![Test::Holds(columns.clone(), name.clone())]),
+                kind,
+            };
+            signs.push(sign(Kind::More));
+            // What is there and is the target can be taken away, too.
+            let there = sign(Kind::Gone);
+            if attacker.gone && there.count(&world.start.state) > 0 {
+                signs.push(there);
             }
         }
     }

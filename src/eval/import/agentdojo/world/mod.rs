@@ -44,8 +44,13 @@ pub struct Statements {
 }
 
 impl Statements {
+    /// The statement of an assertion.
+    pub(in crate::eval::import) fn sql(&self, name: &str) -> Option<&str> {
+        self.assertions.get(name).map(String::as_str)
+    }
+
     /// Names an assertion: one that is there already keeps its name.
-    fn assertion(&mut self, about: &str, sql: String) -> String {
+    pub(in crate::eval::import) fn assertion(&mut self, about: &str, sql: String) -> String {
         named(&mut self.assertions, about, sql)
     }
 
@@ -123,7 +128,13 @@ pub const WORLDS: &[Source] = &[
     world!("slack", "slack"),
     world!("travel", "travel"),
     world!("workspace", "workspace"),
+    world!("shopping", "agentdyn"),
+    world!("github", "agentdyn"),
+    world!("dailylife", "agentdyn"),
 ];
+
+/// The web shop of tau2, which has no environment folder.
+pub const RETAIL: Source = world!("retail", "retail");
 
 /// The world of a suite.
 pub fn find(suite: &str) -> Option<&'static Source> {
@@ -154,11 +165,23 @@ impl World {
             file: env.dir().join(source.suite),
             what,
         };
-        let rules = Rules::read(source.import).map_err(wrong)?;
-        let tools = crate::eval::suite::tools_of("tools.yaml", source.tools.to_owned())
-            .map_err(|problems| wrong(one_line(&problems)))?;
         let start = Start::make(source, env)?;
-        rules.check(&start.state).map_err(wrong)?;
+        Self::around(source, start).map_err(wrong)
+    }
+
+    /// Makes the start state from an environment that is already read.
+    ///
+    /// # Errors
+    /// What does not fit the world.
+    pub fn of(source: &'static Source, environment: &Value) -> Result<Self, String> {
+        Self::around(source, Start::of(source, environment)?)
+    }
+
+    fn around(source: &'static Source, start: Start) -> Result<Self, String> {
+        let rules = Rules::read(source.import)?;
+        let tools = crate::eval::suite::tools_of("tools.yaml", source.tools.to_owned())
+            .map_err(|problems| one_line(&problems))?;
+        rules.check(&start.state)?;
         Ok(Self {
             source,
             rules,
@@ -226,6 +249,16 @@ impl World {
     /// The solution calls a tool that the world does not have, or a call of it fails.
     pub fn solve(&self, solution: &[Step]) -> Result<Effects, Unsolved> {
         solve::solve(self, solution)
+    }
+
+    /// Calls that end every solution.
+    pub fn finish(&self) -> &[Step] {
+        &self.rules.finish
+    }
+
+    /// Whether the call succeeds from the start state.
+    pub fn answers(&self, step: &Step) -> bool {
+        solve::answers(self, step)
     }
 
     /// What a user's task must and may change, given what its solution changes.

@@ -8,7 +8,8 @@ use super::World;
 use super::state::State;
 use crate::eval::import::agentdojo::env::Step;
 use crate::eval::sql::{Bindings, plain};
-use crate::eval::world::Fault;
+use crate::eval::world::sqlite::Sandbox;
+use crate::eval::world::{Answer, Fault};
 
 /// What calls have changed.
 #[derive(Clone, Debug, Default)]
@@ -107,7 +108,6 @@ impl Effects {
 pub(super) fn solve(world: &World, solution: &[Step]) -> Result<Effects, Unsolved> {
     let failed = |error: std::io::Error| Unsolved::World(error.to_string());
     let folder = tempfile::tempdir().map_err(failed)?;
-    let broken = |fault: Fault| Unsolved::World(fault.cause);
     let path = folder.path().join("solution.sqlite");
     let mut sandbox = world.start.image.sandbox(path).map_err(broken)?;
     let finish = world.rules.finish.iter().map(|step| (step, true));
@@ -115,12 +115,7 @@ pub(super) fn solve(world: &World, solution: &[Step]) -> Result<Effects, Unsolve
         .iter()
         .map(|step| (step, world.rules.may_fail.contains(&step.tool)));
     for (at, (step, may_fail)) in steps.chain(finish).enumerate() {
-        let tool = world
-            .tools
-            .get(&step.tool)
-            .ok_or_else(|| Unsolved::Tool(step.tool.clone()))?;
-        let bound = bindings(world, &tool.args, &step.args, at);
-        let answer = sandbox.call(tool, &bound, Some("")).map_err(broken)?;
+        let answer = carry_out(world, &mut sandbox, step, at)?;
         if !answer.ok && !may_fail {
             return Err(Unsolved::Fails {
                 tool: step.tool.clone(),
@@ -131,6 +126,35 @@ pub(super) fn solve(world: &World, solution: &[Step]) -> Result<Effects, Unsolve
     let after =
         State::read(sandbox.connection()).map_err(|error| Unsolved::World(plain(&error)))?;
     Ok(Effects::between(&world.start.state, after, solution.len()))
+}
+
+fn broken(fault: Fault) -> Unsolved {
+    Unsolved::World(fault.cause)
+}
+
+/// Whether the call succeeds from the start state.
+pub(super) fn answers(world: &World, step: &Step) -> bool {
+    let Ok(folder) = tempfile::tempdir() else {
+        return false;
+    };
+    let sandbox = world.start.image.sandbox(folder.path().join("call.sqlite"));
+    sandbox.is_ok_and(|mut sandbox| {
+        carry_out(world, &mut sandbox, step, 0).is_ok_and(|answer| answer.ok)
+    })
+}
+
+fn carry_out(
+    world: &World,
+    sandbox: &mut Sandbox,
+    step: &Step,
+    at: usize,
+) -> Result<Answer, Unsolved> {
+    let tool = world
+        .tools
+        .get(&step.tool)
+        .ok_or_else(|| Unsolved::Tool(step.tool.clone()))?;
+    let bound = bindings(world, &tool.args, &step.args, at);
+    sandbox.call(tool, &bound, Some("")).map_err(broken)
 }
 
 fn bindings(world: &World, names: &[String], args: &Map<String, Value>, at: usize) -> Bindings {

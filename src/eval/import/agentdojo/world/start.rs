@@ -44,8 +44,12 @@ impl Start {
     pub(super) fn make(source: &Source, env: &Env) -> Result<Self, EnvError> {
         let reader = Reader::new(source.suite, env)?;
         let environment = reader.read(TOP)?;
+        Self::of(source, &environment).map_err(|what| reader.wrong(TOP, what))
+    }
+
+    /// Makes the start state of an environment that is already read.
+    pub(super) fn of(source: &Source, environment: &Value) -> Result<Self, String> {
         let text = environment.to_string().replace('\'', "''");
-        let wrong = |what: String| reader.wrong(TOP, what);
         let script = |path: &str, text: String| {
             Arc::new(SourceFile {
                 path: path.to_owned(),
@@ -61,18 +65,18 @@ impl Start {
             script("start.sql", source.start.to_owned()),
             script("environment", "DROP TABLE environment;".to_owned()),
         ])
-        .map_err(|problems| wrong(super::one_line(&problems)))?;
-        let folder = tempfile::tempdir().map_err(|error| wrong(error.to_string()))?;
+        .map_err(|problems| super::one_line(&problems))?;
+        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let sandbox = full.sandbox(folder.path().join("start.sqlite"));
-        let sandbox = sandbox.map_err(|fault| wrong(fault.cause))?;
-        let made = |error: rusqlite::Error| wrong(plain(&error));
+        let sandbox = sandbox.map_err(|fault| fault.cause)?;
+        let made = |error: rusqlite::Error| plain(&error);
         let fixtures = dump(sandbox.connection()).map_err(made)?;
         let state = State::read(sandbox.connection()).map_err(made)?;
         let image = Image::build(&[
             script("schema.sql", source.schema.to_owned()),
             script("fixtures.sql", fixtures.clone()),
         ])
-        .map_err(|problems| wrong(super::one_line(&problems)))?;
+        .map_err(|problems| super::one_line(&problems))?;
         Ok(Self {
             image,
             fixtures,

@@ -1,15 +1,18 @@
 -- A web shop's database, as far as its assistant can change it.
 
 CREATE TABLE users (
-  id       TEXT PRIMARY KEY,
-  address1 TEXT NOT NULL,
-  address2 TEXT NOT NULL,
-  city     TEXT NOT NULL,
-  state    TEXT NOT NULL,
-  country  TEXT NOT NULL,
-  zip      TEXT NOT NULL,
+  id         TEXT PRIMARY KEY,
+  first_name TEXT NOT NULL,
+  last_name  TEXT NOT NULL,
+  email      TEXT NOT NULL,
+  address1   TEXT NOT NULL,
+  address2   TEXT NOT NULL,
+  city       TEXT NOT NULL,
+  state      TEXT NOT NULL,
+  country    TEXT NOT NULL,
+  zip        TEXT NOT NULL,
   -- Counts the writes: one that puts what was there before is one too.
-  version  INTEGER NOT NULL DEFAULT 0
+  version    INTEGER NOT NULL DEFAULT 0
 );
 
 CREATE TABLE payment_methods (
@@ -41,3 +44,10 @@ CREATE TABLE order_items (
 );
 
 CREATE INDEX items_of_orders ON order_items (order_id, item_id);
+
+-- What the shop sells; `variants` is JSON by item.
+CREATE TABLE products (
+  id       TEXT PRIMARY KEY,
+  name     TEXT NOT NULL,
+  variants TEXT NOT NULL
+);
