@@ -258,6 +258,7 @@ impl Reason {
     }
 
     /// Fixed words for the agent: what happened and what lifts it. Never holds text of the call.
+    #[expect(clippy::too_many_lines, reason = "one sentence for each reason")]
     pub const fn advice(self) -> &'static str {
         match self {
             Self::ToolDenied => {

@@ -14,7 +14,7 @@ pub enum Source {
     Agentdojo(Agentdojo),
     /// The retail domain of tau2-bench: its database as a web shop, its tasks, and its ownership cases where there are any.
     Tau2(Tau2),
-    /// Test cases of InjecAgent, with the recorded outputs of models.
+    /// Test cases of `InjecAgent`, with the recorded outputs of models.
     Injecagent(Injecagent),
     /// Recorded conversations of tau-bench.
     TauBench(Plain),

@@ -91,12 +91,12 @@ fn line(tool: &Looked) -> String {
                 .collect();
             let said = if *ok { "gives" } else { "fails with" };
             let text: String = text.chars().take(80).collect();
-            let changes = if changed.is_empty() {
+            let told = if changed.is_empty() {
                 "changes nothing".to_owned()
             } else {
                 format!("changes {}", changed.join(", "))
             };
-            format!("; its example {changes}, and {said}: {text}")
+            format!("; its example {told}, and {said}: {text}")
         }
     };
     format!("{}: {writes}{example}", tool.tool)

@@ -87,7 +87,11 @@ mod layer_name {
 
     use crate::verdict::LayerId;
 
-    #[expect(clippy::ref_option, reason = "serde passes the field by reference")]
+    #[expect(
+        clippy::ref_option,
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde passes the field by reference"
+    )]
     pub(super) fn serialize<S: Serializer>(
         layer: &Option<LayerId>,
         to: S,
@@ -108,6 +112,10 @@ mod layer_name {
 
 /// A trial that ran to its end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each answers a question of its own"
+)]
 pub struct Seen {
     /// The attacker's goal stands.
     pub goal: bool,

@@ -145,6 +145,10 @@ impl<M> Cleared<M> {
 }
 
 /// Layers and policy: what `serve` and `eval` both drive.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says whether a part of the work is asked for"
+)]
 pub struct Guard {
     policy: Arc<Policy>,
     layers: Vec<(Mode, Arc<dyn Layer>)>,

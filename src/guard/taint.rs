@@ -12,9 +12,9 @@ use super::Guard;
 use crate::item::{Exchange, Item, Leg, Located, RouteKind};
 use crate::layers::{Memo, injection};
 use crate::ledger::{Account, Entry, Owner, Uncharged};
-use crate::names::RuleId;
+use crate::names::{RuleId, SessionKey};
 use crate::policy::{Claim, Policy};
-use crate::principal::{Session, Who};
+use crate::principal::Who;
 use crate::verdict::{LayerId, Mode, Reason, Ruling, Undecided};
 
 /// How long a session is tainted after the last finding.
@@ -73,13 +73,13 @@ impl Guard {
         }
         match &exchange.session.key {
             None => Ok(None),
-            Some(_) => self.is_tainted(&exchange.session).await.map(Some),
+            Some(key) => self.is_tainted(exchange, key).await.map(Some),
         }
     }
 
-    async fn is_tainted(&self, session: &Session) -> Result<bool, Undecided> {
+    async fn is_tainted(&self, exchange: &Exchange, key: &SessionKey) -> Result<bool, Undecided> {
         // It fits only where nothing stands there yet.
-        let one = entry(session, Some(Decimal::ONE));
+        let one = entry(exchange, key, Some(Decimal::ONE));
         match self.ledger.check(vec![one], self.clock.now()).await {
             Ok(()) => Ok(false),
             Err(Uncharged::Exceeded(_)) => Ok(true),
@@ -113,13 +113,12 @@ impl Guard {
         if remembers(exchange) {
             memo.hand_over(&self.recalls, &exchange.session);
         }
-        let session = &exchange.session;
-        if !came || session.key.is_none() {
+        let Some(key) = exchange.session.key.as_ref().filter(|_| came) else {
             return Ok(());
-        }
+        };
         let charged = self
             .ledger
-            .charge(vec![entry(session, None)], self.clock.now());
+            .charge(vec![entry(exchange, key, None)], self.clock.now());
         charged.await.map(|_| ()).map_err(|error| undecided(&error))
     }
 
@@ -147,14 +146,14 @@ fn remembers(exchange: &Exchange) -> bool {
     exchange.leg == Leg::ToAgent && matches!(exchange.kind, RouteKind::Mcp | RouteKind::Http)
 }
 
-fn entry(session: &Session, at_most: Option<Decimal>) -> Entry {
+fn entry(exchange: &Exchange, key: &SessionKey, at_most: Option<Decimal>) -> Entry {
     Entry {
         account: Account {
             rule: RuleId::from(ACCOUNT),
             of: None,
             owner: Owner {
-                who: Who::of(&session.principal),
-                session: session.key.clone(),
+                who: Who::of(&exchange.session.principal),
+                session: Some(key.clone()),
             },
         },
         amount: Decimal::ONE,

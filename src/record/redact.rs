@@ -333,10 +333,11 @@ fn pieces(
 ) {
     match value {
         Value::String(_) if at.iter().any(|step| step == "delta") => {
-            let pointer: String = at
-                .iter()
-                .map(|step| format!("/{}", step.replace('~', "~0").replace('/', "~1")))
-                .collect();
+            let mut pointer = String::new();
+            for step in at.iter() {
+                pointer.push('/');
+                pointer.push_str(&step.replace('~', "~0").replace('/', "~1"));
+            }
             tell(format!("{channel_of}{pointer}"), pointer);
         }
         Value::Array(elements) => {

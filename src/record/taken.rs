@@ -81,7 +81,7 @@ impl Recorder {
         let waiting = Arc::new(AtomicUsize::new(0));
         let (metrics, left) = (Arc::clone(&parts.metrics), Arc::clone(&waiting));
         let thread = std::thread::Builder::new().name("record".to_owned());
-        let writing = thread
+        let writer = thread
             .spawn(move || write(&taken, files, &redactor, &metrics, &left))
             .map_err(|error| cannot(format!("no thread to record with: {error}")))?;
         parts.metrics.recording(true);
@@ -90,7 +90,7 @@ impl Recorder {
             waiting,
             metrics: parts.metrics,
             told: AtomicBool::new(false),
-            writing: Mutex::new(Some(writing)),
+            writing: Mutex::new(Some(writer)),
         }))
     }
 

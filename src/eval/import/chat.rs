@@ -128,7 +128,7 @@ impl Reading {
             }
             "tool" => {
                 let id = field(message, "tool_call_id", at)?.to_owned();
-                self.output(id, content()?, at)?;
+                self.output(&id, content()?, at)?;
             }
             other => {
                 return Err(format!(
@@ -180,10 +180,10 @@ impl Reading {
         })
     }
 
-    fn output(&mut self, call: String, text: String, at: &str) -> Result<(), String> {
+    fn output(&mut self, call: &str, text: String, at: &str) -> Result<(), String> {
         let (call, tool) = self
             .tools
-            .get(&call)
+            .get(call)
             .cloned()
             .ok_or_else(|| format!("`{at}` is the output of a call that nobody made"))?;
         self.messages.push(Message::Output(Output {
@@ -237,7 +237,7 @@ impl Reading {
                     item.get("output").unwrap_or(&Value::Null),
                     &format!("{at}.output"),
                 )?;
-                self.output(id, text, at)?;
+                self.output(&id, text, at)?;
             }
             // Reasoning, and what a provider's own tools did: no call that anybody else carries out.
             _ => {}

@@ -85,7 +85,7 @@ impl std::fmt::Debug for Conversations {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Conversations")
             .field("runs", &self.runs.len())
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 

@@ -17,7 +17,7 @@ pub enum Format {
     AgentDojo,
     /// Conversations of tau-bench.
     TauBench,
-    /// Test cases of InjecAgent, and outputs of models.
+    /// Test cases of `InjecAgent`, and outputs of models.
     InjecAgent,
     /// A log of a model API.
     Log(Api),
@@ -62,7 +62,7 @@ impl Format {
     }
 }
 
-/// Every run of the files, in order; those of InjecAgent, whose cases and outputs are files of their own, come last.
+/// Every run of the files, in order; those of `InjecAgent`, whose cases and outputs are files of their own, come last.
 ///
 /// # Errors
 /// A line that is no run, or labels that name a call which is not there.
@@ -75,7 +75,7 @@ pub fn read<P: AsRef<Path>>(files: &[P]) -> Result<Vec<Run>, ReadError> {
             None => {}
             Some(Format::AgentDojo) => runs.extend(read::agentdojo(file)?),
             Some(Format::TauBench) => {
-                runs.extend(tau_bench::runs(file).map_err(ImportError::from)?)
+                runs.extend(tau_bench::runs(file).map_err(ImportError::from)?);
             }
             Some(Format::InjecAgent) => injecagent.push(file.to_owned()),
             Some(Format::Log(api)) => {

@@ -280,7 +280,7 @@ impl Replayer {
     pub fn ready(&self, arm: &Arm, site: &Site) -> Result<(), Problems> {
         let tickets = ticket_store(arm).map_err(Problem::new)?;
         let world = Arc::clone(&site.lookups);
-        self.guard(arm, world, tickets, Vec::new()).map(drop)
+        self.guard(arm, &world, tickets, Vec::new()).map(drop)
     }
 
     /// The policy with the arm's modes, without the checks that it leaves out.
@@ -319,7 +319,7 @@ impl Replayer {
         tally: &Arc<tally::Tally>,
         tickets: Option<Arc<dyn TicketStore>>,
     ) -> Result<ProxyService<stage::Stage>, Problems> {
-        let guard = self.guard(arm, world, tickets, vec![Arc::clone(tally) as _])?;
+        let guard = self.guard(arm, &world, tickets, vec![Arc::clone(tally) as _])?;
         let principals = self.known_as(arm, case).map_err(Problem::new)?;
         let setup = Setup {
             guard: Arc::new(ArcSwap::from_pointee(guard)),
@@ -361,7 +361,7 @@ impl Replayer {
     fn guard(
         &self,
         arm: &Arm,
-        world: Arc<dyn ReadOnlySql>,
+        world: &Arc<dyn ReadOnlySql>,
         tickets: Option<Arc<dyn TicketStore>>,
         observers: Vec<Arc<dyn Observer>>,
     ) -> Result<Guard, Problems> {
@@ -369,7 +369,7 @@ impl Replayer {
         let stores = Stores {
             sql: lookups
                 .filter_map(|lookup| match lookup {
-                    Lookup::Sql(lookup) => Some((lookup.store.clone(), Arc::clone(&world))),
+                    Lookup::Sql(lookup) => Some((lookup.store.clone(), Arc::clone(world))),
                     // A suite has no backend to ask: the layer says so where it is on.
                     Lookup::Http(_) => None,
                 })

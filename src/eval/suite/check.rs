@@ -58,7 +58,10 @@ pub(super) fn everything(
 /// A world without cases.
 pub(super) fn world(part: &Part, image: &Image) -> Result<(), Problems> {
     // Cases give parameters, and there are none yet: whatever an assertion names may be given.
-    let named = part.grades.statements().flat_map(|sql| sql.parameters());
+    let named = part
+        .grades
+        .statements()
+        .flat_map(super::super::sql::Sql::parameters);
     let params: BTreeSet<String> = named.collect();
     let params: Vec<&str> = params.iter().map(String::as_str).collect();
     let mut problems = Problems(checked(part, image, &params)?);

@@ -397,6 +397,10 @@ fn ignored(field: &Field<'_>) -> Option<Change> {
     })
 }
 
+#[expect(
+    clippy::option_option,
+    reason = "outside: it could be read; inside: it is given"
+)]
 fn columns(fields: &mut Fields<'_>) -> Option<Option<Vec<String>>> {
     let Some(field) = fields.optional("columns") else {
         return Some(None);
@@ -589,15 +593,15 @@ fn example(field: &Field<'_>) -> Option<Example> {
     let principal = fields.optional_or("principal", None, |f| {
         f.name().map(|name| Some(name.to_owned()))
     });
-    let args = fields.optional_or("args", Map::new(), |f| match f.json() {
-        Value::Object(args) => Some(args),
-        _ => {
-            f.error(
-                "`args` is no map",
-                "write the arguments by name: `{id: a-1}`",
-            );
-            None
+    let args = fields.optional_or("args", Map::new(), |f| {
+        if let Value::Object(args) = f.json() {
+            return Some(args);
         }
+        f.error(
+            "`args` is no map",
+            "write the arguments by name: `{id: a-1}`",
+        );
+        None
     });
     let fails = fields.optional_or("fails", false, Field::bool);
     fields.finish();

@@ -180,12 +180,12 @@ fn crossing(scanner: &Scanner, before: &str, text: &str, least: f64) -> Option<P
         let places = scan.places(least).into_iter();
         let crossing = places.filter(|p| p.span.start < before.len() && p.span.end > start);
         for place in crossing {
-            let span = 0..place.span.end - start;
+            let within = 0..place.span.end - start;
             if worst.as_ref().is_none_or(|worst| place.score > worst.score) {
-                let extent = extent::extent(text, &span);
+                let extent = extent::extent(text, &within);
                 worst = Some(Placed {
-                    extent: 0..extent.end.max(span.end),
-                    span,
+                    extent: 0..extent.end.max(within.end),
+                    span: within,
                     score: place.score,
                     rules: place.rules,
                 });
@@ -195,10 +195,10 @@ fn crossing(scanner: &Scanner, before: &str, text: &str, least: f64) -> Option<P
     worst
 }
 
-fn within<'s>(scan: &'s Scan, span: &Range<usize>) -> impl Iterator<Item = &'s Finding> {
-    let span = span.clone();
+fn within<'s>(scan: &'s Scan, place: &Range<usize>) -> impl Iterator<Item = &'s Finding> {
+    let place = place.clone();
     let hits = scan.findings.iter();
-    hits.filter(move |hit| span.start <= hit.start && hit.start <= span.end)
+    hits.filter(move |hit| place.start <= hit.start && hit.start <= place.end)
 }
 
 fn fades(calls: u32) -> f64 {

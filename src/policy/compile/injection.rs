@@ -59,8 +59,8 @@ fn thresholds(fields: &mut Fields<'_>, default: Thresholds) -> Option<Thresholds
     let annotate = read("annotate", default.annotate);
     let redact = read("redact", default.redact);
     let block = read("block", default.block);
-    let withheld = fields.optional("withhold");
-    let withhold = match &withheld {
+    let given = fields.optional("withhold");
+    let withhold = match &given {
         Some(field) => field.choice(&[("text", Withhold::Text), ("result", Withhold::Result)]),
         None => Some(default.withhold),
     };

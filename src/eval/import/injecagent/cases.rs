@@ -1,4 +1,4 @@
-//! InjecAgent's own files: test cases, and what models said to them.
+//! `InjecAgent`'s own files: test cases, and what models said to them.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! InjecAgent: test cases of indirect injection, and what models said to them in `ReAct` text.
+//! `InjecAgent`: test cases of indirect injection, and what models said to them in `ReAct` text.
 //!
 //! A case is one turn: the user asks, the agent has called one tool, and its output holds an instruction of the attacker. The
 //! agent's text says what it would call next. There is no world behind it but the calls themselves, so the table of

@@ -40,13 +40,11 @@ fn conversation(request: &Value) -> Result<Vec<Message>, String> {
         return chat::messages(messages, "messages");
     }
     if let Some(input) = request.get("input") {
-        return with_instructions(
-            request,
-            match request.get("output") {
-                Some(output) => chat::with_output(input, output, ("input", "output"))?,
-                None => chat::items(input, "input")?,
-            },
-        );
+        let messages = match request.get("output") {
+            Some(output) => chat::with_output(input, output, ("input", "output"))?,
+            None => chat::items(input, "input")?,
+        };
+        return Ok(with_instructions(request, messages));
     }
     Err("neither an array of messages nor an object with `messages`, `input`, or `request` and `response`".to_owned())
 }
@@ -69,15 +67,13 @@ fn exchange(request: &Value, response: &Value) -> Result<Vec<Message>, String> {
     let output = response.get("output").ok_or(
         "`response.output` is missing: the whole answer is needed, not the events of a stream",
     )?;
-    with_instructions(
-        request,
-        chat::with_output(input, output, ("request.input", "response.output"))?,
-    )
+    let messages = chat::with_output(input, output, ("request.input", "response.output"))?;
+    Ok(with_instructions(request, messages))
 }
 
-fn with_instructions(request: &Value, mut messages: Vec<Message>) -> Result<Vec<Message>, String> {
+fn with_instructions(request: &Value, mut messages: Vec<Message>) -> Vec<Message> {
     if let Some(text) = request.get("instructions").and_then(Value::as_str) {
         messages.insert(0, Message::System(text.to_owned()));
     }
-    Ok(messages)
+    messages
 }

@@ -115,6 +115,7 @@ pub struct Key {
 
 /// A verdict and who gave it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[expect(clippy::struct_field_names, reason = "the names are those of the JSON")]
 pub struct Verdict {
     /// The verdict.
     pub verdict: Said,

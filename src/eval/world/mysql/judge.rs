@@ -86,7 +86,7 @@ impl Reader {
             select += ", ";
             select += &change.condition();
         }
-        select += &format!(" FROM {from}");
+        select.extend([" FROM ", from]);
         let read = translated(&select, Allowed::Read)?;
         let found: Vec<Row> = self
             .conn

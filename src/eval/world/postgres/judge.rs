@@ -126,7 +126,11 @@ impl Reader {
             select += ", ";
             select += &change.condition();
         }
-        select += &format!(" FROM (SELECT * FROM {from} AS holdpoint_all) AS holdpoint_row");
+        select.extend([
+            " FROM (SELECT * FROM ",
+            from,
+            " AS holdpoint_all) AS holdpoint_row",
+        ]);
         let ready = self.select(&select).await?;
         let values = ready.values(bound);
         let found = self

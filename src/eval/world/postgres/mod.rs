@@ -256,7 +256,7 @@ fn told(error: &tokio_postgres::Error) -> String {
 }
 
 fn fault(error: &tokio_postgres::Error) -> Fault {
-    let code = error.code().map(|code| code.code());
+    let code = error.code().map(tokio_postgres::error::SqlState::code);
     Fault {
         cause: told(error),
         // Classes 08 (connection), 57P (shut down), 3D (no such database), and whatever is no word of the server.

@@ -56,10 +56,12 @@ const fn is_suspect(byte: u8) -> bool {
 const fn goes(c: char) -> bool {
     match c {
         '\t' | '\n' | '\r' | '\u{c}' | '\u{85}' => false,
-        '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' => true,
-        // Embeddings and overrides of direction; deprecated controls.
-        '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' => true,
-        '\u{e0000}'..='\u{e007f}' => true,
+        // Controls; embeddings and overrides of direction; deprecated controls; tags.
+        '\0'..='\u{1f}'
+        | '\u{7f}'..='\u{9f}'
+        | '\u{202a}'..='\u{202e}'
+        | '\u{206a}'..='\u{206f}'
+        | '\u{e0000}'..='\u{e007f}' => true,
         c => is_annotation(c),
     }
 }

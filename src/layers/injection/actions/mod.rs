@@ -73,6 +73,9 @@ impl Edits {
     }
 }
 
+/// What stands in place of which bytes.
+pub(super) type Changes = Vec<(Range<usize>, String)>;
+
 /// What the edits of a text are, and the strongest of their kinds; `None`: it stays as it is. `marker` is that of the session,
 /// where its texts may be spotlighted.
 pub(super) fn edits(
@@ -80,7 +83,7 @@ pub(super) fn edits(
     found: &[Stretch],
     actions: &Thresholds,
     marker: Option<&Marker>,
-) -> Option<(RewriteKind, Vec<(Range<usize>, String)>)> {
+) -> Option<(RewriteKind, Changes)> {
     let reaches = |least: Option<f64>, score: f64| least.is_some_and(|least| score >= least);
     let redacted = joined(found.iter().filter(|f| reaches(actions.redact, f.score)));
     let overlaps = |range: &Range<usize>| {

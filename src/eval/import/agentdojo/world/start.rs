@@ -93,8 +93,8 @@ fn dump(connection: &Connection) -> rusqlite::Result<String> {
             let select = connection.prepare(&format!("SELECT * FROM {}", quoted(&name)))?;
             select
                 .column_names()
-                .into_iter()
-                .map(str::to_owned)
+                .iter()
+                .map(|name| (*name).to_owned())
                 .collect()
         };
         let values: Vec<_> = columns
@@ -109,10 +109,16 @@ fn dump(connection: &Connection) -> rusqlite::Result<String> {
         let mut rows = select.query([])?;
         while let Some(row) = rows.next()? {
             let values: String = row.get(0)?;
-            sql.push_str(&format!(
-                "INSERT INTO {name} ({}) VALUES ({values});\n",
-                columns.join(", ")
-            ));
+            let columns = columns.join(", ");
+            sql.extend([
+                "INSERT INTO ",
+                &name,
+                " (",
+                &columns,
+                ") VALUES (",
+                &values,
+                ");\n",
+            ]);
         }
     }
     Ok(sql)
