@@ -62,7 +62,7 @@ fn a_run_that_is_stopped_goes_on_to_the_same_report() {
     }
     // Cut off in the middle of a line, as a machine without power would leave it.
     let text = std::fs::read_to_string(&log).unwrap();
-    std::fs::write(&log, &text[..text.len() - 9]).unwrap();
+    std::fs::write(&log, text.get(..text.len() - 9).unwrap()).unwrap();
     let resume = |suite: &str| {
         let mut command = command(suite);
         command.args(["--json", "--resume"]).arg(&out);

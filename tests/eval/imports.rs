@@ -21,7 +21,8 @@ impl Desk {
     }
 
     fn file(&self, name: &str, lines: &[Value]) -> PathBuf {
-        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        let lines: Vec<_> = lines.iter().map(|line| format!("{line}\n")).collect();
+        let text = lines.concat();
         fs::write(self.path(name), text).unwrap();
         self.path(name)
     }
@@ -77,7 +78,7 @@ fn arm<'r>(report: &'r Value, name: &str) -> &'r Value {
         .unwrap_or_else(|| panic!("{report:#}"))
 }
 
-/// A case of InjecAgent's shape.
+/// A case of `InjecAgent`'s shape.
 fn case(index: usize, tools: &[&str], instruction: &str) -> Value {
     let template = "{'review': {'by': 'Bo', 'text': '<Attacker Instruction>'}}";
     json!({

@@ -8,7 +8,9 @@ mod diff;
 mod ends;
 #[cfg(test)]
 mod hostile;
+#[cfg(test)]
 mod identity;
+#[cfg(test)]
 mod imports;
 #[cfg(test)]
 mod recorded;

@@ -106,7 +106,7 @@ impl Shop {
 
 /// A case of one call, in the way of the imported ones.
 fn one_call(
-    id: String,
+    id: &str,
     kind: &str,
     user: &str,
     (tool, args): (&str, &Value),
@@ -182,7 +182,7 @@ fn a_foreign_item_or_payment_in_an_own_order_changes_nothing() {
         let mut add = |label: &str, changed: &Value| {
             let id = format!("{}.{label}", text_of(&case["id"]));
             cases.push(one_call(
-                id,
+                &id,
                 "attack",
                 user,
                 (tool, changed),
@@ -256,7 +256,7 @@ fn a_read_of_a_foreign_order_or_user_gives_nothing_away() {
             ] {
                 let id = format!("{label}.{tool}.{}", cases.len());
                 let expect = json!({"uses": [{"call": "c1", "text": told}]});
-                cases.push(one_call(id, "benign", user, (tool, &args), &expect));
+                cases.push(one_call(&id, "benign", user, (tool, &args), &expect));
             }
         }
     }

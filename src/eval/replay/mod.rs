@@ -234,7 +234,7 @@ impl Replayer {
         let tally = Arc::new(tally::Tally::new(stage.clone(), self.keep));
         let world = Arc::clone(&site.lookups);
         let service = self
-            .service(arm, case, world, stage, &tally, tickets.clone())
+            .service(arm, case, &world, stage, &tally, tickets.clone())
             .map_err(|problems| problems.to_string())?;
         service
             .load()
@@ -314,12 +314,12 @@ impl Replayer {
         &self,
         arm: &Arm,
         case: &Case,
-        world: Arc<dyn ReadOnlySql>,
+        world: &Arc<dyn ReadOnlySql>,
         stage: &stage::Stage,
         tally: &Arc<tally::Tally>,
         tickets: Option<Arc<dyn TicketStore>>,
     ) -> Result<ProxyService<stage::Stage>, Problems> {
-        let guard = self.guard(arm, &world, tickets, vec![Arc::clone(tally) as _])?;
+        let guard = self.guard(arm, world, tickets, vec![Arc::clone(tally) as _])?;
         let principals = self.known_as(arm, case).map_err(Problem::new)?;
         let setup = Setup {
             guard: Arc::new(ArcSwap::from_pointee(guard)),

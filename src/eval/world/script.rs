@@ -127,6 +127,7 @@ fn dollars(text: &str) -> usize {
 }
 
 #[cfg(test)]
+#[expect(clippy::string_slice, reason = "ranges of the code under test")]
 mod tests {
     use super::*;
 

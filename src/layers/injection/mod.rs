@@ -19,6 +19,12 @@ mod rules;
 mod scan;
 mod seen;
 #[cfg(test)]
+#[expect(
+    clippy::string_slice,
+    clippy::format_collect,
+    clippy::cast_precision_loss,
+    reason = "small texts of the tests' own"
+)]
 mod tests;
 mod tokens;
 mod view;

@@ -79,7 +79,7 @@ fn thresholds(fields: &mut Fields<'_>, default: Thresholds) -> Option<Thresholds
         strip: strip?,
         neutralise: neutralise?,
     };
-    if let (Some(field), None) = (&withheld, thresholds.block) {
+    if let (Some(field), None) = (&given, thresholds.block) {
         field.error(
             "`withhold` has no effect: nothing is ever blocked",
             "add `block` with a score, or remove `withhold`",

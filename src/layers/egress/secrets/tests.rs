@@ -464,13 +464,11 @@ fn a_recording_holds_no_secret_wherever_it_stood() {
 
         let half = token.floor_char_boundary(token.len() / 2);
         let (before, after) = token.split_at(half);
-        let events: String = ["the key: ", before, after, " is mine"]
-            .iter()
-            .map(|piece| {
-                let chunk = json!({"choices": [{"index": 0, "delta": {"content": piece}}]});
-                format!("data: {chunk}\n\n")
-            })
-            .collect();
+        let events = ["the key: ", before, after, " is mine"].map(|piece| {
+            let chunk = json!({"choices": [{"index": 0, "delta": {"content": piece}}]});
+            format!("data: {chunk}\n\n")
+        });
+        let events = events.concat();
         let stream = written("text/event-stream", &events);
         let pieces: String = stream
             .lines()

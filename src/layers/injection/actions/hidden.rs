@@ -143,6 +143,7 @@ fn sequence(text: &str) -> usize {
 }
 
 #[cfg(test)]
+#[expect(clippy::string_slice, reason = "ranges of the code under test")]
 mod tests {
     use super::*;
 

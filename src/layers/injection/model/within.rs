@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn every_kind_has_a_place_of_its_own() {
-        let mut seen = vec![false; Within::COUNT];
+        let mut seen = [false; Within::COUNT];
         for shape in SHAPES {
             for band in 0..=BANDS.len() {
                 let at = Within { shape, band }.index();

@@ -91,11 +91,7 @@ fn dump(connection: &Connection) -> rusqlite::Result<String> {
     for name in tables(connection)? {
         let columns: Vec<String> = {
             let select = connection.prepare(&format!("SELECT * FROM {}", quoted(&name)))?;
-            select
-                .column_names()
-                .iter()
-                .map(|name| (*name).to_owned())
-                .collect()
+            select.column_names().map(str::to_owned).collect()
         };
         let values: Vec<_> = columns
             .iter()
