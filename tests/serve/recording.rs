@@ -70,14 +70,14 @@ fn requests() -> Vec<Vec<u8>> {
                 ("cookie", "sid=the-agents-cookie"),
                 ("holdpoint-session", "the-session"),
             ],
-            &body.to_string(),
+            body.to_string(),
         )
     };
     let tool = request(
         "POST",
         "/shop/send",
         &[("content-type", "application/json")],
-        &json!({"url": "https://shop.example/x", "text": "hello"}).to_string(),
+        json!({"url": "https://shop.example/x", "text": "hello"}).to_string(),
     );
     vec![chat(json!({})), chat(json!({"stream": true})), tool]
 }

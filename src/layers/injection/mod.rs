@@ -74,18 +74,8 @@ struct Injection {
 /// The rules are the build's own, so they are compiled once for every guard of the process: eval makes one per trial.
 static SCANNER: LazyLock<Result<Scanner, String>> = LazyLock::new(|| {
     let model = model::Model::embedded()?;
-    Ok(Scanner::new()?.with_model(Box::new(Opinion(model))))
+    Ok(Scanner::new()?.with_model(Box::new(model)))
 });
-
-/// The linear model as the rules' second opinion.
-#[derive(Debug)]
-struct Opinion(&'static model::Model);
-
-impl Corroborator for Opinion {
-    fn weight(&self, window: &str, document: &str) -> Option<f64> {
-        self.0.weight(window, model::Within::of(document))
-    }
-}
 
 /// The scanner of this process.
 ///

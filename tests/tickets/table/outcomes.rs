@@ -106,8 +106,9 @@ impl Books {
     fn new(after: &'static str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("books.db");
-        let made = rusqlite::Connection::open(&path).unwrap();
-        made.execute_batch("CREATE TABLE refunds (ref TEXT, state TEXT)")
+        let books = rusqlite::Connection::open(&path).unwrap();
+        books
+            .execute_batch("CREATE TABLE refunds (ref TEXT, state TEXT)")
             .unwrap();
         Self {
             _folder: folder,
@@ -118,11 +119,11 @@ impl Books {
 
     /// A desk whose upstream never answers, and whose rule knows how to look into the books.
     async fn desk(&self, shelf: &Shelf) -> Desk {
-        let recipe = format!(
+        let told = format!(
             "role: finance, reconcile: {{lookup: refund_of, done: {{column: state, one_of: [settled]}}, after: {}}},",
             self.after
         );
-        let policy = POLICY.replace("role: finance,", &recipe).replace(
+        let policy = POLICY.replace("role: finance,", &told).replace(
             "tools:\n",
             "lookups: {refund_of: {store: books, sql: \"SELECT state FROM refunds WHERE ref = :ticket\"}}\ntools:\n",
         );

@@ -159,7 +159,7 @@ pub async fn row_37_keys_were_rotated(shelf: &Shelf) {
         }
     }
     assert_eq!(desk.reached(), 1);
-    signing_keys(&base).await;
+    signing_keys(base).await;
 }
 
 /// A key of an orchestrator: what the config says of it, and the key.

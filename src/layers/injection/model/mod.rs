@@ -164,6 +164,12 @@ impl Model {
     }
 }
 
+impl super::Corroborator for &'static Model {
+    fn weight(&self, window: &str, document: &str) -> Option<f64> {
+        Model::weight(self, window, Within::of(document))
+    }
+}
+
 #[expect(
     clippy::cast_precision_loss,
     reason = "sums of at most 4,096 words' weights of 8 bits are far below 2^53"
