@@ -70,13 +70,19 @@ impl Sql {
     /// # Errors
     /// What SQLite says, a statement that writes where it must read, or a parameter that nobody binds; with its place.
     pub fn check(&self, on: &Connection, allowed: Allowed, names: &[&str]) -> Result<(), Problem> {
-        let statement = on
-            .prepare(&self.text)
-            .map_err(|error| self.problem(&format!("wrong SQL: {}", plain(&error))))?;
+        let writes = || {
+            self.problem("this SQL must be one SELECT")
+                .help("statements that write belong into a tool's `effect`")
+        };
+        let denied = rusqlite::ErrorCode::AuthorizationForStatementDenied;
+        let statement = on.prepare(&self.text).map_err(|error| {
+            if allowed == Allowed::Read && error.sqlite_error_code() == Some(denied) {
+                return writes();
+            }
+            self.problem(&format!("wrong SQL: {}", plain(&error)))
+        })?;
         if allowed == Allowed::Read && !(statement.readonly() && statement.column_count() > 0) {
-            return Err(self
-                .problem("this SQL must be one SELECT")
-                .help("statements that write belong into a tool's `effect`"));
+            return Err(writes());
         }
         for index in 1..=statement.parameter_count() {
             let Some(name) = statement.parameter_name(index) else {

@@ -48,7 +48,8 @@ async fn a_denied_tool_is_neither_offered_nor_called() {
         assert_eq!((reason(&called), reached), (expected, denied), "{tool}");
         let offered = Item::Definition(ToolDefinition::new(tool, "runs"));
         let (offered, reached) = verdict(&guard, offered, "ann").await;
-        assert_eq!((reason(&offered), reached), (expected, denied), "{tool}");
+        // What a tool says of itself is looked at whatever the policy says of the tool.
+        assert_eq!((reason(&offered), reached), (expected, true), "{tool}");
         // What an earlier call gave back stays in the conversation: its call needs an answer.
         let output = output_verdict(&guard, tool, "done").await;
         assert_eq!(output, Verdict::Allow);

@@ -115,6 +115,11 @@ fn within(context: AuthContext<'_>) -> Authorization {
 /// What a connection remembers beside its file would come from another trial: temporary tables, settings, and counts of rows.
 fn in_the_file_alone(context: AuthContext<'_>) -> Authorization {
     match context.action {
+        // Reads the schema, nothing else: how the importers learn a table's key.
+        AuthAction::Pragma {
+            pragma_name: "table_info",
+            ..
+        } => Authorization::Allow,
         AuthAction::Attach { .. }
         | AuthAction::Pragma { .. }
         | AuthAction::CreateTempTable { .. }

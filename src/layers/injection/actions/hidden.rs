@@ -39,6 +39,10 @@ pub(super) fn hidden(text: &str) -> Vec<Range<usize>> {
             }
         };
         while chars.next_if(|(next, _)| *next < end).is_some() {}
+        if is_joint(c) {
+            // What comes in a row goes as one.
+            before = Some(c);
+        }
         match found.last_mut() {
             Some(last) if last.end == at => last.end = end,
             _ => found.push(at..end),

@@ -351,6 +351,12 @@ impl ResponseReader for Reader {
                 let ruling = decision.rulings.first().ok_or_else(unwritable)?;
                 let body = match &ruling.verdict {
                     Verdict::Allow => bytes,
+                    // To clean the text of bytes that are none would break them.
+                    Verdict::Rewrite(rewrite)
+                        if rewrite.says_all() && text.as_bytes() != &bytes[..] =>
+                    {
+                        bytes
+                    }
                     Verdict::Deny(finding) => note::withheld(finding.reason).into(),
                     Verdict::Rewrite(rewrite) => {
                         rewrite.apply(&text).ok_or_else(unwritable)?.into()
