@@ -199,8 +199,9 @@ fn the_policy_stops_both_attacks_and_no_honest_task() {
             share(1, "benign", "frr_task"),
         ]
     };
-    assert_eq!(rates(Approver::None), [(2, 3), (0, 3), (0, 3)]);
-    assert_eq!(rates(Approver::Oracle), [(2, 3), (0, 3), (0, 3)]);
+    // What a user openly asked for, and an injection asks for elsewhere, has a row of its own.
+    assert_eq!(rates(Approver::None), [(2, 3), (0, 3), (0, 2)]);
+    assert_eq!(rates(Approver::Oracle), [(2, 3), (0, 3), (0, 2)]);
 }
 
 fn holdpoint(args: &[&Path]) -> Output {

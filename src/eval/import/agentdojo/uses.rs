@@ -104,13 +104,14 @@ fn beside<'t>(text: &'t str, word: &'t str) -> impl Iterator<Item = &'t str> {
     let end = start + word.len();
     let reach =
         |part: Option<&'t str>| part.map_or(0, |part| part.as_ptr().addr() - text.as_ptr().addr());
+    // What sticks to the word is not the word before, and not the next one yet.
     let before = text
         .get(..start)
         .unwrap_or_default()
+        .trim_end_matches(|c: char| !c.is_whitespace())
         .split_whitespace()
         .next_back();
     let after = text.get(end..).unwrap_or_default();
-    // What sticks to the word is not the next word yet.
     let glued = after.find(char::is_whitespace).unwrap_or(after.len());
     let next = after
         .get(glued..)
