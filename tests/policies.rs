@@ -430,7 +430,10 @@ fn policies_of_worlds_name_nothing_of_them() {
             assert!(!text.contains(literal.as_str()), "{name}: {literal}");
         }
         let rules = text.lines().map(|line| line.split('#').next().unwrap());
-        let said = words(&rules.collect::<Vec<_>>().join("\n"));
+        // Names of fields are the tools' own.
+        let fields = Regex::new(r"fields: \[[^\]]*\]").unwrap();
+        let rules = rules.collect::<Vec<_>>().join("\n");
+        let said = words(&fields.replace_all(&rules, ""));
         let of_worlds: Vec<_> = said.intersection(&people).collect();
         assert_eq!(of_worlds, [] as [&String; 0], "{name}");
     }

@@ -127,7 +127,7 @@ const SLIPS: &[(&str, &str)] = &[
     ("ttl: 15m", "ttl: 15"),
     ("redact: 0.6", "redact: 6"),
     ("block: never", "block: nevr"),
-    ("injection: {", "injection: {annotate: 0.3, "),
+    ("injection: {", "injection: {annotated: 0.3, "),
 ];
 
 #[test]

@@ -143,6 +143,7 @@ impl Look<'_> {
             ))
             .help("leave the clock and chance out of its statements; a value that must be new can be `:call`")));
         }
+        let first = first.0;
         if first.ok == example.fails {
             let problem = if first.ok {
                 Problem::new(format!("the example of `{name}` should fail, and does not"))
@@ -155,12 +156,13 @@ impl Look<'_> {
         Ok(first)
     }
 
+    /// What the example gave, and what the world was then.
     async fn carried_out(
         &mut self,
         name: &str,
         tool: &Tool,
         example: &Example,
-    ) -> Result<Shown, Problem> {
+    ) -> Result<(Shown, String), Problem> {
         let world = self.world;
         let principals = &world.principals;
         let named = example.principal.as_ref();
@@ -175,6 +177,7 @@ impl Look<'_> {
         let failed = |fault: Fault| Problem::new(format!("the example of `{name}`: {fault}"));
         let Answer { ok, text } = answered.map_err(failed)?;
         let after = self.seen().await?;
+        let left = hash(&after);
         let changed = self.start.difference(&after);
         let changed = changed.into_iter().map(|difference| {
             let Difference {
@@ -190,7 +193,7 @@ impl Look<'_> {
             changed: changed.collect(),
         };
         self.back(&format!("the example of `{name}`")).await?;
-        Ok(shown)
+        Ok((shown, left))
     }
 
     /// As it was made: in place, or made anew where a call has changed more than rows.

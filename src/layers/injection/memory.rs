@@ -184,7 +184,10 @@ fn crossing(scanner: &Scanner, before: &str, text: &str, least: f64) -> Option<P
             if worst.as_ref().is_none_or(|worst| place.score > worst.score) {
                 let extent = extent::extent(text, &within);
                 worst = Some(Placed {
-                    extent: 0..extent.end.max(within.end),
+                    extent: 0..extent
+                        .end
+                        .max(within.end)
+                        .max(text.floor_char_boundary(place.extent.end.saturating_sub(start))),
                     span: within,
                     score: place.score,
                     rules: place.rules,

@@ -471,7 +471,8 @@ fn wide(view: &[u8], at: usize) -> Option<(usize, bool)> {
     }
 }
 
-/// Punctuation beyond ASCII: Latin-1 signs, general and CJK punctuation, symbols, emoji.
+/// Punctuation beyond ASCII: Latin-1 signs, general and CJK punctuation, symbols, emoji; characters of private use, and the one
+/// that stands for bytes that are no text: no word has them.
 #[inline]
 fn is_wide_punctuation(view: &[u8], at: usize) -> bool {
     matches!(
@@ -480,7 +481,9 @@ fn is_wide_punctuation(view: &[u8], at: usize) -> bool {
             | (Some(0xe2), Some(0x80..=0xaf))
             | (Some(0xe3), Some(0x80))
             | (Some(0xc3), Some(0x97 | 0xb7))
-            | (Some(0xef), Some(0xb8..=0xbc))
+            | (Some(0xef), Some(0x80..=0xa3 | 0xb8..=0xbc | 0xbf))
+            | (Some(0xee | 0xf4), _)
+            | (Some(0xf3), Some(0xb0..))
             | (Some(0xf0), Some(0x9f))
     )
 }
