@@ -625,12 +625,8 @@ async fn a_link_to_the_site_of_the_mails_own_sender() {
             .passes(&turns, "open_shared", &json!({"url": url}))
             .await
     };
-    for url in [
-        "https://drive.example/s/1",
-        "http://www.drive.example/s/1?t=2",
-    ] {
-        assert!(open("no-reply@drive.example", url).await, "{url}");
-    }
+    let url = "https://drive.example/s/1";
+    assert!(open("no-reply@drive.example", url).await, "{url}");
     for url in [
         "https://evil.example/s/1",
         "https://drive.example.evil.example/s/1",
