@@ -4,7 +4,6 @@
 use serde_json::{Value, json};
 
 use super::provenance::{ONE_USER, SESSION, Turn, WAYS, World, output, user};
-use crate::support::client::request;
 
 const POLICY: &str = "version: 1
 name: taint

@@ -477,12 +477,11 @@ fn wide(view: &[u8], at: usize) -> Option<(usize, bool)> {
 fn is_wide_punctuation(view: &[u8], at: usize) -> bool {
     matches!(
         (view.get(at), view.get(at + 1)),
-        (Some(0xc2), _)
+        (Some(0xc2 | 0xee | 0xf4), _)
             | (Some(0xe2), Some(0x80..=0xaf))
             | (Some(0xe3), Some(0x80))
             | (Some(0xc3), Some(0x97 | 0xb7))
             | (Some(0xef), Some(0x80..=0xa3 | 0xb8..=0xbc | 0xbf))
-            | (Some(0xee | 0xf4), _)
             | (Some(0xf3), Some(0xb0..))
             | (Some(0xf0), Some(0x9f))
     )

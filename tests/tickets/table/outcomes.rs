@@ -118,7 +118,7 @@ impl Books {
     }
 
     /// A desk whose upstream never answers, and whose rule knows how to look into the books.
-    async fn desk(&self, shelf: &Shelf) -> Desk {
+    async fn desk(&self, on: &Shelf) -> Desk {
         let told = format!(
             "role: finance, reconcile: {{lookup: refund_of, done: {{column: state, one_of: [settled]}}, after: {}}},",
             self.after
@@ -131,7 +131,7 @@ impl Books {
             "timeouts: {{first_byte: 200ms}}\nstores: {{books: {{sqlite: \"{}\"}}}}",
             self.path.display()
         );
-        Desk::with(shelf, &policy, &more, |_| vec![Step::Hang]).await
+        Desk::with(on, &policy, &more, |_| vec![Step::Hang]).await
     }
 
     fn enter(&self, ticket: &TicketId) {
