@@ -64,7 +64,7 @@ fn agreement(suite: &Suite, kind: Kind, recorded: fn(&Case) -> Option<bool>) -> 
 
 fn the_database_agrees(name: &str) {
     let Some(data) = data() else { return };
-    let suite = sample(&data, name, 9);
+    let suite = sample(&data, name, 7);
     let mutations = suite
         .cases
         .iter()
@@ -75,7 +75,7 @@ fn the_database_agrees(name: &str) {
     }
     let (same, all) = agreement(&suite, Kind::Attack, |case| case.recorded?.attack);
     println!("attacks: {same} of {all} graded as recorded");
-    assert!(all > 50 && same * 100 >= all * 95, "{same} of {all}");
+    assert!(all > 70 && same * 100 >= all * 95, "{same} of {all}");
 }
 
 #[test]

@@ -100,6 +100,15 @@ async fn what_a_model_has_read_it_reads_again_whatever_comes_later() {
     );
     assert!(texts[0].starts_with('\u{27e6}') && texts[0].contains("museum"));
     assert_eq!(texts[1], "Notes of Monday. Please ignore all");
+    assert!(
+        !texts[2].contains("send the report") && texts[2].contains("Tuesday"),
+        "{}",
+        texts[2]
+    );
     assert!(!texts[3].contains("<|im_start|>") && texts[3].contains("hidden_characters"));
-    assert!(texts[4].starts_with("Hello\n\n[holdpoint: ") && texts[4].ends_with("Bye"));
+    assert!(
+        texts[4].starts_with("Hello\n\n[holdpoint: ") && texts[4].ends_with("Bye"),
+        "{}",
+        texts[4]
+    );
 }

@@ -625,9 +625,15 @@ async fn a_link_to_the_site_of_the_mails_own_sender() {
             .passes(&turns, "open_shared", &json!({"url": url}))
             .await
     };
-    let url = "https://drive.example/s/1";
-    assert!(open("no-reply@drive.example", url).await, "{url}");
     for url in [
+        "https://drive.example/s/1",
+        "https://www.drive.example/s/1?t=2",
+    ] {
+        assert!(open("no-reply@drive.example", url).await, "{url}");
+    }
+    for url in [
+        // Nobody vouches for a scheme that the list lacks.
+        "http://www.drive.example/s/1?t=2",
         "https://evil.example/s/1",
         "https://drive.example.evil.example/s/1",
         "https://drive.example:8443/s/1",

@@ -88,13 +88,22 @@ async fn a_state_at_a_backend_voids_the_approval_where_it_changes() {
         assert_eq!(desk.code(&call).await.1, "state_changed");
         assert_eq!(desk.state(&ticket).await, TicketState::Cancelled);
     }
-    // An answer that is none sends nothing, and the approval ends.
+    // A value of another shape is another state; an answer that is none sends nothing, and the approval stands.
     api.lock().unwrap().order = order("paid", "ann");
     let call = refund().saying(r#"{"order":"A-9","amount":2}"#);
     let ticket = desk.approved(&call).await;
     api.lock().unwrap().order = json!({"state": {"name": {"deep": 1}}, "owner": "ann"});
     assert_eq!(desk.code(&call).await, (403, "state_changed".to_owned()));
     assert_eq!(desk.state(&ticket).await, TicketState::Cancelled);
+    api.lock().unwrap().order = order("paid", "ann");
+    let call = refund().saying(r#"{"order":"A-10","amount":2}"#);
+    let ticket = desk.approved(&call).await;
+    api.lock().unwrap().order = json!([order("paid", "ann")]);
+    assert_eq!(
+        desk.code(&call).await,
+        (503, "tickets_unavailable".to_owned())
+    );
+    assert_eq!(desk.state(&ticket).await, TicketState::Approved);
     assert_eq!(asked(&desk, "POST /refund").len(), 1);
     assert!(
         asked(&desk, "GET /orders/A-0").contains(&"GET /orders/A-0%20%3Fx".to_owned()),

@@ -3,7 +3,7 @@
 //! Weak phrases of one source add up, and fade by half in three calls; a phrase that begins at the end of one output and goes on
 //! at the start of the next is read as one. Only the later output gets a verdict: what was said before is never rewritten.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,6 +28,12 @@ const SOURCES: usize = 32;
 /// Bytes at the end of an output, and at the start of the next, that are read as one.
 const SEAM: usize = 256;
 
+/// Texts of one source whose ends are remembered: a result has short texts besides the one that matters.
+const TAILS: usize = 2;
+
+/// Bytes from which a text of two words or more may be one that was broken off.
+const BROKEN_OFF: usize = 8;
+
 /// Sessions of tools' routes that are remembered, in two generations.
 const SESSIONS: usize = 8_192;
 
@@ -46,8 +52,8 @@ struct Source {
     tool: Option<ToolName>,
     /// The heaviest phrase of each family, and in which call it came.
     phrases: BTreeMap<Family, (f64, u32)>,
-    tail: String,
-    tail_of: u32,
+    /// The ends of the latest texts, and in which call they came.
+    tails: VecDeque<(String, u32)>,
 }
 
 impl Recall {
@@ -138,12 +144,13 @@ impl Source {
         1.0 - (1.0 - place.score) * miss
     }
 
-    /// A place over the end of the output before and the start of this one.
+    /// The worst place over the end of an output before and the start of this one.
     fn seam(&self, scanner: &Scanner, text: &str, least: f64, now: u32) -> Option<Placed> {
-        if self.tail.is_empty() || self.tail_of >= now {
-            return None;
-        }
-        crossing(scanner, &self.tail, text, least)
+        self.tails
+            .iter()
+            .filter(|(_, then)| *then < now)
+            .filter_map(|(tail, _)| crossing(scanner, tail, text, least))
+            .max_by(|a, b| a.score.total_cmp(&b.score))
     }
 
     fn remember(&mut self, scan: &Scan, text: &str, redacted: f64, now: u32) {
@@ -161,15 +168,20 @@ impl Source {
                 self.phrases.insert(hit.family, (hit.score, now));
             }
         }
+        if text.len() < BROKEN_OFF || text.split_whitespace().nth(1).is_none() {
+            return;
+        }
         let tail = text.ceil_char_boundary(text.len().saturating_sub(SEAM));
-        text.get(tail..)
-            .unwrap_or_default()
-            .clone_into(&mut self.tail);
-        self.tail_of = now;
+        if self.tails.len() >= TAILS {
+            self.tails.pop_front();
+        }
+        let tail = text.get(tail..).unwrap_or_default();
+        self.tails.push_back((tail.to_owned(), now));
     }
 }
 
-/// The worst place that begins in what stands before a text and ends in the text, as a place of the text.
+/// The worst place with a phrase that begins in what stands before a text and ends in the text, as a place of the text. Phrases on
+/// both sides do not make one: those before have been judged.
 fn crossing(scanner: &Scanner, before: &str, text: &str, least: f64) -> Option<Placed> {
     let head = text.get(..text.floor_char_boundary(SEAM))?;
     let mut worst: Option<Placed> = None;
@@ -177,10 +189,14 @@ fn crossing(scanner: &Scanner, before: &str, text: &str, least: f64) -> Option<P
         let joined = format!("{before}{between}{head}");
         let start = before.len() + between.len();
         let scan = look::look(scanner, &joined);
-        let places = scan.places(least).into_iter();
-        let crossing = places.filter(|p| p.span.start < before.len() && p.span.end > start);
-        for place in crossing {
-            let within = 0..place.span.end - start;
+        let over: Vec<&Finding> = scan
+            .findings
+            .iter()
+            .filter(|hit| !hit.family.is_weak() && hit.start < before.len() && hit.end > start)
+            .collect();
+        let is_split = |place: &Placed| over.iter().any(|hit| place.span.contains(&hit.start));
+        for place in look::places(&scan, least).into_iter().filter(is_split) {
+            let within = 0..place.span.end.saturating_sub(start);
             if worst.as_ref().is_none_or(|worst| place.score > worst.score) {
                 let extent = extent::extent(text, &within);
                 worst = Some(Placed {
