@@ -72,7 +72,7 @@ pub fn tau_bench(files: &[PathBuf], out: &Path) -> Result<Summary, ImportError> 
 /// Imports logs of a model API.
 ///
 /// # Errors
-/// As [`tau_bench`].
+/// As [`tau_bench()`].
 pub fn log(files: &[PathBuf], api: Api, out: &Path) -> Result<Summary, ImportError> {
     super::folder::name(out)?;
     let runs = logs::runs(files, api)?;
@@ -83,7 +83,7 @@ pub fn log(files: &[PathBuf], api: Api, out: &Path) -> Result<Summary, ImportErr
 /// Imports what `serve --record` wrote.
 ///
 /// # Errors
-/// As [`tau_bench`].
+/// As [`tau_bench()`].
 pub fn recorded(files: &[PathBuf], out: &Path) -> Result<Summary, ImportError> {
     super::folder::name(out)?;
     let read = recording::read(files)?;

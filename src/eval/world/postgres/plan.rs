@@ -36,12 +36,13 @@ const SCHEMAS: &str = "
 SELECT format('%I', nspname) FROM pg_catalog.pg_namespace
 WHERE nspname NOT IN ('pg_catalog', 'information_schema') AND nspname NOT LIKE 'pg\\_%' ORDER BY 1";
 
-/// Copies the rows, lets the judge's role read, and gives the statements that fill the tables again in one transaction.
+/// Copies the rows, lets the judge's role read what is there and what calls make, and gives the statements that fill the tables again in one transaction.
 pub(super) async fn prepare(link: &Link, role: &str) -> Result<String, Fault> {
     for row in texts(link, SCHEMAS).await? {
         let [schema] = row.as_slice() else { continue };
         link.run(&format!(
             "GRANT USAGE ON SCHEMA {schema} TO {role}; GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {role}; \
+             ALTER DEFAULT PRIVILEGES IN SCHEMA {schema} GRANT SELECT ON TABLES TO {role}; \
              REVOKE CREATE ON SCHEMA {schema} FROM PUBLIC"
         ))
         .await?;
