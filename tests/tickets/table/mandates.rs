@@ -9,6 +9,7 @@ use super::desk::{
 };
 use super::floods::server;
 use super::today::signed_mandate;
+use crate::support::upstream::{Received, answer, send};
 
 /// The usual rules, and a refund's offers a mandate.
 fn offering(mandate: &str) -> String {
@@ -50,15 +51,23 @@ pub async fn row_34_two_calls_under_one_mandate(shelf: &Shelf) {
 
 pub async fn row_34_what_a_mandate_pins(shelf: &Shelf) {
     let policy = offering("uses: 9, for: 24h, same: /to");
+    let many = format!("{}, limits: {{pending_per_session: 20}}", shelf.tickets);
+    let shelf = &shelf.with(many, shelf.own.clone());
     let desk = Desk::with(shelf, &policy, "", server).await;
     let to = |session, arguments: Value| Call {
         session,
         ..mcp(ANN, 1, "refund", arguments)
     };
-    let asked = told(&desk.ask(&to("s1", json!({"order": "A-1", "to": "Jose"}))).await);
+    let asked = told(
+        &desk
+            .ask(&to("s1", json!({"order": "A-1", "to": "Jose"})))
+            .await,
+    );
     let answer = desk.posts("boss", "mandate", &ticket(&asked)).await;
     assert_eq!(answer.status, 200, "{answer:?}");
-    let done = desk.ask(&to("s1", json!({"order": "A-2", "to": "Jose"}))).await;
+    let done = desk
+        .ask(&to("s1", json!({"order": "A-2", "to": "Jose"})))
+        .await;
     assert_eq!(done.json()["result"]["content"][0]["text"], "refund");
     for other in [
         json!({"to": "Eve"}),
@@ -82,20 +91,39 @@ pub async fn row_34_what_a_mandate_pins(shelf: &Shelf) {
 pub async fn row_34_whoever_gave_it_may_not_any_more(shelf: &Shelf) {
     for (change, from, to) in [
         ("gone", "{subject: boss,", "{subject: sam,"),
-        ("another role", "roles: [finance]}, {subject: chief", "roles: [desk]}, {subject: chief"),
+        (
+            "another role",
+            "roles: [finance]}, {subject: chief",
+            "roles: [desk]}, {subject: chief",
+        ),
     ] {
         let mut desk = Desk::with(shelf, &offering(SUM), "", done).await;
-        let usual = format!("policy: policy.yaml\n{}", config(&desk.upstream.url(), shelf, ""));
+        let usual = format!(
+            "policy: policy.yaml\n{}",
+            config(&desk.upstream.url(), shelf, "")
+        );
         let changed = usual.replacen(from, to, 1);
         assert_ne!(usual, changed);
         given(&desk, "boss", &nth(0, 1)).await;
         assert_eq!(desk.ask(&nth(1, 1)).await.status, 201, "{change}");
         desk.rig = desk.rig.again(&[("holdpoint.yaml", &changed)]).await;
-        assert_eq!(desk.code(&nth(2, 1)).await.1, "approval_required", "{change}");
+        assert_eq!(
+            desk.code(&nth(2, 1)).await.1,
+            "approval_required",
+            "{change}"
+        );
         // What has ended is not given back with the role.
         desk.rig = desk.rig.again(&[("holdpoint.yaml", &usual)]).await;
-        assert_eq!(desk.code(&nth(3, 1)).await.1, "approval_required", "{change}");
-        let all = desk.store().mandates(MandateFilter::default()).await.unwrap();
+        assert_eq!(
+            desk.code(&nth(3, 1)).await.1,
+            "approval_required",
+            "{change}"
+        );
+        let all = desk
+            .store()
+            .mandates(MandateFilter::default())
+            .await
+            .unwrap();
         assert_eq!(all[0].ended_by.as_deref(), Some("holdpoint"), "{change}");
         assert_eq!(desk.reached(), 1, "{change}");
     }
@@ -108,7 +136,11 @@ pub async fn row_34_the_rule_asks_for_more_by_now(shelf: &Shelf) {
         assert_eq!(desk.ask(&nth(1, 1)).await.status, 201);
         let policy = offering(SUM).replace("role: finance", tightened);
         let desk = desk.under(&policy).await;
-        assert_eq!(desk.code(&nth(2, 1)).await.1, "approval_required", "{tightened}");
+        assert_eq!(
+            desk.code(&nth(2, 1)).await.1,
+            "approval_required",
+            "{tightened}"
+        );
         assert_eq!(desk.reached(), 1);
     }
     // Given by the user alone, and somebody else is asked for by now.
@@ -119,6 +151,36 @@ pub async fn row_34_the_rule_asks_for_more_by_now(shelf: &Shelf) {
     let desk = desk.under(&offering(SUM)).await;
     assert_eq!(desk.code(&nth(2, 1)).await.1, "approval_required");
     assert_eq!(desk.reached(), 1);
+}
+
+pub async fn row_34_what_may_have_been_done_stays_spent(shelf: &Shelf) {
+    let policy = offering(SUM).replace("egress: off", "egress: enforce")
+        + "lists: {ours: {hosts: [shop.example]}}\negress: {allow: [ours]}\n";
+    let script = |got: &Received| {
+        let text = got.text();
+        if text.contains("refused") {
+            return answer("422 Unprocessable Content", "application/json", "{}");
+        }
+        if text.contains("broken") {
+            return answer("503 Service Unavailable", "application/json", "{}");
+        }
+        // Done, and its answer leads where nobody may go.
+        let head = "HTTP/1.1 303 See Other\r\nlocation: https://elsewhere.example/\r\ncontent-length: 0\r\n\r\n";
+        vec![send(head)]
+    };
+    let desk = Desk::with(shelf, &policy, "", script).await;
+    given(&desk, "boss", &nth(0, 1)).await;
+    let ask = async |order: &str, amount: u32| {
+        let call = refund().saying(&format!(r#"{{"order":"{order}","amount":{amount}}}"#));
+        let answer = desk.ask(&call).await;
+        let mandates = desk.store().mandates(MandateFilter::default()).await;
+        (answer.status, mandates.unwrap()[0].spent.to_string())
+    };
+    assert_eq!(ask("refused-1", 40).await, (422, "0".to_owned()));
+    assert_eq!(ask("broken-1", 30).await, (503, "30".to_owned()));
+    assert_eq!(ask("led-1", 15).await, (403, "45".to_owned()));
+    assert_eq!(ask("led-2", 6).await, (403, "45".to_owned()));
+    assert_eq!(desk.reached(), 3);
 }
 
 pub async fn row_37_the_key_of_a_signed_mandate_was_taken_out(shelf: &Shelf) {
@@ -148,11 +210,11 @@ pub async fn row_37_the_key_of_a_signed_mandate_was_taken_out(shelf: &Shelf) {
         desk.rig = desk.rig.again(&[("holdpoint.yaml", &written)]).await;
         let call = nth(10 + desk.reached(), "Jose");
         let both = keys.contains(", {");
-        let (status, code) = desk.code(&call).await;
+        let answer = desk.ask(&call).await;
         if both {
-            assert_eq!(status, 201, "{code}");
+            assert_eq!(answer.status, 201, "{answer:?}");
         } else {
-            assert!(code.starts_with("approval_"), "{code}");
+            assert!(answer.code().starts_with("approval_"), "{answer:?}");
         }
     }
     assert_eq!(desk.reached(), 3);
