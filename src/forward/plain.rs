@@ -24,7 +24,7 @@ use crate::guard::Cleared;
 use crate::item::{Content, EgressTarget, Leg};
 use crate::layers::egress::{self, Amount, Spending, Target};
 use crate::metrics::{Unscanned, UpstreamFault};
-use crate::proxy::gate::{SLOWEST, asks_for_websocket};
+use crate::proxy::receive::{SLOWEST, asks_for_websocket};
 use crate::proxy::redirect::{Redirect, redirect};
 use crate::proxy::refuse::{self, Refused};
 use crate::proxy::{Body, BoxError, full};

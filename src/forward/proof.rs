@@ -10,7 +10,7 @@ use crate::names::{RouteName, RuleId};
 use crate::protocols::Refusal;
 use crate::protocols::canary::{Fate, ItemKind, MARK};
 use crate::protocols::http_tools::problem;
-use crate::proxy::gate::asks_for_websocket;
+use crate::proxy::receive::asks_for_websocket;
 use crate::proxy::redirect::{Redirect, redirect};
 use crate::proxy::refuse;
 use crate::settings::FORWARD;

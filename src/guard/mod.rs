@@ -3,21 +3,24 @@
 mod build;
 mod charge;
 mod combine;
+mod decision;
+mod judge;
 mod reached;
 mod settle;
 mod taint;
 mod together;
 mod wait;
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub use charge::Charges;
+pub use decision::{Cleared, Decision};
 use futures_util::future::BoxFuture;
+use judge::refused;
 pub use settle::{Claim, Outcome, Receipt, Settlement, Settler};
 pub use taint::Taint;
 use together::Unsent;
@@ -25,12 +28,12 @@ pub use together::refuse_together;
 
 use crate::acquainted::Acquainted;
 use crate::clock::Clock;
-use crate::item::{Exchange, Item, Located, RouteKind, ToolCall, UnreadableCall};
+use crate::item::{Exchange, Item, Located, RouteKind, ToolCall};
 use crate::layers::injection::{MarkerKey, Recalls};
 use crate::layers::{Context, Layer, Memo, Reached};
 use crate::ledger::{Ledger, MemoryLedger};
-use crate::names::{RouteName, RuleId, ToolName};
-use crate::policy::{ExecutesAt, Modes, Policy, PolicyHash};
+use crate::names::{RouteName, ToolName};
+use crate::policy::{ExecutesAt, Modes, Policy};
 use crate::source::Problems;
 use crate::store::Stores;
 use crate::verdict::{Finding, Hold, LayerId, Mode, Opinion, Reason, Ruling, Undecided, Verdict};
@@ -57,92 +60,6 @@ pub trait Observer: Send + Sync {
 /// Which route executes which tool, from the config.
 #[derive(Clone, Debug, Default)]
 pub struct Venues(pub HashMap<ToolName, RouteName>);
-
-/// What the guard says of one exchange.
-pub struct Decision {
-    /// Under which policy.
-    pub policy: PolicyHash,
-    /// One per item, in the same order.
-    pub rulings: Vec<Ruling>,
-    /// Tickets claimed for items that now pass, by index of the item.
-    pub claims: Vec<(usize, Box<dyn Claim>)>,
-    /// Receipts for items that were done before, by index of the item: nothing is sent for these.
-    pub receipts: Vec<(usize, Receipt)>,
-    /// What tickets say of items that they refuse, by index of the item.
-    pub told: Vec<(usize, Hold)>,
-    /// What the calls that now pass were charged with.
-    pub charges: Charges,
-    /// What a model is told in its system prompt of the texts that are marked as data.
-    pub preface: Option<String>,
-}
-
-impl Decision {
-    /// One that claims, repeats and charges nothing.
-    pub fn new(policy: PolicyHash, rulings: Vec<Ruling>) -> Self {
-        Self {
-            policy,
-            rulings,
-            claims: Vec::new(),
-            receipts: Vec::new(),
-            told: Vec::new(),
-            charges: Charges::default(),
-            preface: None,
-        }
-    }
-
-    /// Why the item at `index` does not pass as it is, and the ticket that it is about, where there is one.
-    pub fn objection<'a>(
-        &'a self,
-        index: usize,
-        ruling: &'a Ruling,
-    ) -> Option<(&'a Finding, Option<&'a Hold>)> {
-        match &ruling.verdict {
-            Verdict::Allow => None,
-            Verdict::Hold(hold) => Some((&hold.finding, Some(hold))),
-            Verdict::Rewrite(rewrite) => Some((&rewrite.finding, None)),
-            Verdict::Deny(finding) => {
-                let mut told = self.told.iter();
-                let told = told.find(|(of, hold)| *of == index && hold.finding == *finding);
-                Some((finding, told.map(|(_, hold)| hold)))
-            }
-        }
-    }
-}
-
-impl fmt::Debug for Decision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Decision")
-            .field("policy", &self.policy)
-            .field("rulings", &self.rulings)
-            .field("claims", &self.claims.len())
-            .field("receipts", &self.receipts)
-            .field("told", &self.told)
-            .field("charges", &self.charges)
-            .field("preface", &self.preface.is_some())
-            .finish()
-    }
-}
-
-/// Proof that the guard has judged this message. Only the guard's own rooms can make one, and an upstream takes nothing else.
-#[derive(Debug)]
-pub struct Cleared<M>(M);
-
-impl<M> Cleared<M> {
-    /// Seals a message that `decision` has been applied to.
-    pub(crate) fn seal(message: M, _decision: &Decision) -> Self {
-        Self(message)
-    }
-
-    /// The message.
-    pub const fn message(&self) -> &M {
-        &self.0
-    }
-
-    /// The message, to be sent.
-    pub fn into_message(self) -> M {
-        self.0
-    }
-}
 
 /// Layers and policy: what `serve` and `eval` both drive.
 #[expect(
@@ -449,50 +366,6 @@ impl Guard {
         }
     }
 
-    async fn judge(&self, located: &Located, context: &Context<'_>) -> Ruling {
-        if let Item::Unreadable(call) = &located.item {
-            return Ruling {
-                place: located.place.clone(),
-                verdict: Verdict::Deny(unreadable(call)),
-                opinions: Vec::new(),
-            };
-        }
-        // Texts are many and meet one layer.
-        let mut opinions = Vec::with_capacity(1);
-        let mut denied = false;
-        for (mode, layer) in &self.layers {
-            if *mode == Mode::Off && !self.track_reached {
-                continue;
-            }
-            if !layer.reaches(located, context) {
-                continue;
-            }
-            let started = Instant::now();
-            let verdict = if *mode == Mode::Off {
-                Verdict::Allow
-            } else {
-                ask(layer.as_ref(), located, context).await
-            };
-            opinions.push(Opinion {
-                layer: layer.id(),
-                mode: *mode,
-                reached: !denied,
-                elapsed: started.elapsed(),
-                undeclared: *mode != Mode::Off && layer.has_undeclared(located, context),
-                verdict,
-            });
-            denied |= *mode == Mode::Enforce
-                && opinions
-                    .last()
-                    .is_some_and(|o| matches!(o.verdict, Verdict::Deny(_)));
-        }
-        Ruling {
-            place: located.place.clone(),
-            verdict: combine::strongest(&opinions),
-            opinions,
-        }
-    }
-
     async fn settle(&self, call: &ToolCall, context: &Context<'_>, hold: Hold) -> Settlement {
         let layer = hold.finding.layer;
         let Some(settler) = &self.settler else {
@@ -514,49 +387,12 @@ impl Guard {
     }
 }
 
-async fn ask(layer: &dyn Layer, located: &Located, context: &Context<'_>) -> Verdict {
-    let judged = tokio::time::timeout(LAYER_TIMEOUT, layer.judge(located, context)).await;
-    match judged {
-        Ok(Ok(verdict)) => combine::fitting(layer.id(), &located.item, verdict),
-        Ok(Err(undecided)) => Verdict::Deny(refused(layer.id(), &undecided)),
-        Err(_) => Verdict::Deny(refused(
-            layer.id(),
-            &Undecided {
-                layer: layer.id(),
-                cause: format!("no verdict within {LAYER_TIMEOUT:?}"),
-            },
-        )),
-    }
-}
-
-/// Not a layer's opinion: it holds with every layer off. It stands under the layer that binds arguments.
-fn unreadable(call: &UnreadableCall) -> Finding {
-    Finding {
-        layer: LayerId::Tickets,
-        rule: RuleId::from("guard.unreadable"),
-        reason: Reason::ArgumentsUnreadable,
-        argument: None,
-        detail: Cow::Owned(call.cause.clone()),
-    }
-}
-
-/// A failure is a refusal: no layer can fail open.
-fn refused(layer: LayerId, undecided: &Undecided) -> Finding {
-    tracing::error!(layer = layer.as_str(), cause = %undecided.cause, "a layer could not decide");
-    Finding {
-        layer,
-        rule: RuleId::from("guard.undecided"),
-        reason: Reason::Undecided,
-        argument: None,
-        detail: Cow::Owned(undecided.cause.clone()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::item::{Leg, Place};
+    use crate::item::{Leg, Place, UnreadableCall};
     use crate::names::{SessionKey, UpstreamName};
+    use crate::policy::PolicyHash;
     use crate::principal::{Principal, Session};
 
     #[tokio::test]

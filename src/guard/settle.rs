@@ -48,8 +48,20 @@ pub enum Outcome {
     NotSent,
     /// The upstream answered, whatever the status: the ticket is spent.
     Answered(Receipt),
+    /// The upstream answered, and its answer cannot be given: the receipt is what the agent gets in its place.
+    Withheld(Receipt),
     /// Sent, and no whole answer came: the ticket is `unknown` and never sent again by itself.
     Unknown,
+}
+
+impl Outcome {
+    /// What repeats of the call get.
+    pub const fn receipt(&self) -> Option<&Receipt> {
+        match self {
+            Self::Answered(receipt) | Self::Withheld(receipt) => Some(receipt),
+            Self::NotSent | Self::Unknown => None,
+        }
+    }
 }
 
 /// A ticket that is being redeemed for exactly one call. Dropped without an outcome it ends as `unknown`.

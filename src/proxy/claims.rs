@@ -1,7 +1,7 @@
 //! Claimed tickets of one message, brought to their outcome together.
 
 use bytes::Bytes;
-use http::HeaderValue;
+use http::{HeaderValue, Response, header};
 
 use super::refuse::{self, Refused};
 use crate::clock::{Clock, SystemClock};
@@ -56,24 +56,36 @@ impl Claims {
 
     /// The agent may run the calls from here on.
     pub(super) async fn released(self) -> Result<(), Refused> {
-        let body = Bytes::from_static(br#"{"released":true}"#);
-        self.answered(200, Some("application/json"), &body).await
+        let mut answer = Response::new(Bytes::from_static(br#"{"released":true}"#));
+        let json = HeaderValue::from_static("application/json");
+        answer.headers_mut().insert(header::CONTENT_TYPE, json);
+        self.answered(&answer).await
     }
 
     /// The upstream answered; the outcome is stored before the agent hears of it.
-    pub(super) async fn answered(
+    pub(super) async fn answered(self, answer: &Response<Bytes>) -> Result<(), Refused> {
+        self.spend(answer, Outcome::Answered).await
+    }
+
+    /// The upstream answered, and this is what the agent gets in its answer's place.
+    pub(super) async fn withheld(self, instead: &Response<Bytes>) -> Result<(), Refused> {
+        self.spend(instead, Outcome::Withheld).await
+    }
+
+    async fn spend(
         self,
-        status: u16,
-        content_type: Option<&str>,
-        body: &Bytes,
+        answer: &Response<Bytes>,
+        outcome: impl Fn(Receipt) -> Outcome,
     ) -> Result<(), Refused> {
         let completed_at = SystemClock.now();
+        let content_type = answer.headers().get(header::CONTENT_TYPE);
+        let content_type = content_type.and_then(|value| value.to_str().ok());
         let receipt = |claim: &dyn Claim| {
-            Outcome::Answered(Receipt {
+            outcome(Receipt {
                 ticket: claim.ticket().clone(),
-                status,
+                status: answer.status().as_u16(),
                 content_type: content_type.map(str::to_owned),
-                body: body.clone(),
+                body: answer.body().clone(),
                 completed_at,
             })
         };

@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join_all};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri, header};
+use http::{HeaderName, HeaderValue, Method, Response, StatusCode, Uri, header};
 use http_body_util::BodyExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
@@ -22,10 +22,12 @@ use super::hold::{self, Holds, Waiting};
 use super::identify::{Identify, scoped};
 use super::passage::Passage;
 use super::placeholders::Placeholders;
+use super::receive::asks_for_websocket;
 use super::redeem::Redemption;
-use super::refuse::{self, Refused, should_retry};
+use super::refuse::{self, Refused};
 use super::route::{Entry, Routes};
 use super::sessions::Sessions;
+use super::shaped::{HASH_PREFIX, POLICY, refused};
 use super::trail::Trail;
 use super::transit::{Judged, Transit};
 use super::upstream::Upstream;
@@ -39,41 +41,15 @@ use crate::protocols::http_tools::problem;
 use crate::protocols::openai_chat;
 use crate::protocols::{Refusal, Request, Written};
 use crate::provenance::{self, Tie};
-use crate::record::{Begun, Recorder, Taken};
-use crate::settings::{self, RouteProtocol};
-use crate::wire::body::{self, Encodings, Pace};
+use crate::record::Recorder;
+use crate::settings;
+use crate::wire::body;
 use crate::wire::budget::Budget;
-use crate::wire::json::{BODY_DEPTH, Document};
-use crate::wire::media::{Media, media};
 use crate::wire::offload::offload;
 
-pub(crate) const POLICY: HeaderName = HeaderName::from_static("holdpoint-policy");
-/// Header fields that are recorded on every route.
-const RECORDED: [HeaderName; 6] = [
-    header::CONTENT_TYPE,
-    header::ACCEPT,
-    HeaderName::from_static("mcp-protocol-version"),
-    HeaderName::from_static("mcp-session-id"),
-    HeaderName::from_static("anthropic-version"),
-    HeaderName::from_static("anthropic-beta"),
-];
-/// Header fields that carry credentials: never recorded, whatever a tool takes them for.
-const UNRECORDED: [HeaderName; 6] = [
-    header::AUTHORIZATION,
-    header::PROXY_AUTHORIZATION,
-    header::COOKIE,
-    HeaderName::from_static("x-api-key"),
-    HeaderName::from_static("api-key"),
-    HeaderName::from_static("holdpoint-ticket"),
-];
-const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// Characters of the policy's hash that a response shows.
-pub(crate) const HASH_PREFIX: usize = 12;
 /// How long the rest of a refused request is read, so that its sender gets to read the answer.
 const LINGER: Duration = Duration::from_secs(2);
-/// Bytes of a request's body that must come in each `timeouts.request_idle`: one that only drips holds its place for nothing.
-pub(crate) const SLOWEST: usize = 1 << 10;
 
 /// A request on its way in.
 struct Inbound<'r> {
@@ -448,35 +424,6 @@ impl<U: Upstream> Gate<U> {
         redemption.start(&self.tasks).await
     }
 
-    /// What is kept of the exchange, where it is recorded: nothing is copied.
-    fn recorded(
-        &self,
-        entry: &Entry,
-        guard: &Guard,
-        session: &Session,
-        request: &Request,
-    ) -> Option<Arc<Taken>> {
-        let recorder = Arc::clone(self.recorder.as_ref()?);
-        let parts = &request.parts;
-        let own = self.setup.settings.principals.header();
-        let headers = recorded_headers(entry)
-            .filter(|name| Some(name) != own)
-            .filter_map(|name| {
-                let value = parts.headers.get(&name)?.clone();
-                Some((name, value))
-            });
-        let begun = Begun {
-            route: (entry.route.name.to_string(), entry.protocol.name()),
-            policy: guard.policy().hash.0.to_string(),
-            session: Arc::new(session.clone()),
-            target: (parts.method.to_string(), parts.uri.to_string()),
-            headers: headers.collect(),
-            media: parts.headers.get(header::CONTENT_TYPE).cloned(),
-            body: request.body.clone(),
-        };
-        Some(Arc::new(Taken::new(recorder, begun)))
-    }
-
     /// Refuses a session of the upstream that somebody else uses.
     fn owned(
         &self,
@@ -494,32 +441,6 @@ impl<U: Upstream> Gate<U> {
         Err(refuse::SESSION_UNKNOWN.refusal())
     }
 
-    /// The request, whole and decoded, and whether it came encoded.
-    async fn receive(
-        &self,
-        below: Uri,
-        mut parts: Parts,
-        body: &mut Body,
-    ) -> Result<(Request, bool), Refused> {
-        let settings = &self.setup.settings;
-        let encodings =
-            Encodings::of(&parts.headers).map_err(|error| refuse::request_body(&error))?;
-        check_media(&parts)?;
-        let limit = settings.limits.request_body;
-        let pace = Pace {
-            within: settings.timeouts.request_idle,
-            least: SLOWEST,
-        };
-        let bytes = body::read(body, &encodings, limit, pace, &self.memory)
-            .await
-            .map_err(|error| refuse::request_body(&error))?;
-        parts.uri = below;
-        parts.headers.remove(header::CONTENT_ENCODING);
-        let length = bytes.len();
-        let request = offload(length, || read(parts, bytes))?;
-        Ok((request, !encodings.is_identity()))
-    }
-
     fn outgoing(
         &self,
         request: &Request,
@@ -534,18 +455,6 @@ impl<U: Upstream> Gate<U> {
     }
 }
 
-/// Header fields that a protocol is read by, and those of a route's tools. None of them says who calls.
-fn recorded_headers(entry: &Entry) -> impl Iterator<Item = HeaderName> {
-    let tools = match &entry.route.protocol {
-        RouteProtocol::HttpTools(http) => http.tools.as_slice(),
-        _ => &[],
-    };
-    let arguments = tools.iter().flat_map(|tool| &tool.headers);
-    let arguments = arguments.filter_map(|name| HeaderName::from_bytes(name.as_bytes()).ok());
-    let arguments = arguments.filter(|name| !UNRECORDED.contains(name));
-    RECORDED.into_iter().chain(arguments)
-}
-
 /// A whole body; `None`: it broke, or is above the limit.
 async fn whole(mut body: Body, limit: usize) -> Option<Bytes> {
     let mut read = BytesMut::new();
@@ -558,22 +467,6 @@ async fn whole(mut body: Body, limit: usize) -> Option<Bytes> {
         }
     }
     Some(read.freeze())
-}
-
-/// How the body is read; refused before it is, where it cannot be judged.
-fn check_media(parts: &Parts) -> Result<Media, Refused> {
-    media(&parts.headers).map_err(|_| refuse::MEDIA_TYPE_UNSUPPORTED.refusal())
-}
-
-/// A request as adapters take it, from its head and its whole, decoded body.
-pub(crate) fn read(parts: Parts, body: Bytes) -> Result<Request, Refused> {
-    let json = if check_media(&parts)? == Media::Json && !body.is_empty() {
-        let document = Document::read(body.clone(), BODY_DEPTH);
-        Some(document.map_err(|error| refuse::request_json(&error))?)
-    } else {
-        None
-    };
-    Ok(Request { parts, body, json })
 }
 
 /// What the guard says of a request. Also one without items is decided: nothing to scan is not nothing to record.
@@ -618,52 +511,7 @@ fn waiting(
     Waiting::begin(transit, (Leg::ToUpstream, Vec::new()), judged, least, None)
 }
 
-/// Whether the client wants to leave HTTP for WebSocket, whose frames no adapter reads. Any other upgrade is an offer that a
-/// server may pass over (RFC 9110 section 7.8).
-pub(crate) fn asks_for_websocket(headers: &HeaderMap) -> bool {
-    let offers = headers.get_all(header::UPGRADE).iter();
-    offers
-        .flat_map(|value| value.as_bytes().split(|b| *b == b','))
-        .any(|offer| offer.trim_ascii().eq_ignore_ascii_case(b"websocket"))
-}
-
 /// Whether two bodies are the same bytes in the same place: what was not edited.
 fn same(a: &Bytes, b: &Bytes) -> bool {
     std::ptr::eq(a.as_ptr(), b.as_ptr()) && a.len() == b.len()
-}
-
-/// What RFC 6750 section 3 tells a client of a credential that is not taken.
-fn challenge(code: &str) -> HeaderValue {
-    HeaderValue::from_static(match code {
-        code if code == refuse::TOKEN_EXPIRED.code => {
-            "Bearer error=\"invalid_token\", error_description=\"the token is expired\""
-        }
-        code if code == refuse::TOKEN_INVALID.code => "Bearer error=\"invalid_token\"",
-        _ => "Bearer",
-    })
-}
-
-/// A refusal, with the headers that every client goes by.
-pub(crate) fn refused(mut response: Response<Bytes>, refusal: &Refusal) -> Response<Body> {
-    let headers = response.headers_mut();
-    headers.insert(SHOULD_RETRY, should_retry(refusal));
-    match refusal.status {
-        StatusCode::SERVICE_UNAVAILABLE => {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-        }
-        StatusCode::UNAUTHORIZED => {
-            headers.insert(header::WWW_AUTHENTICATE, challenge(refusal.code));
-        }
-        StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
-            // What a proxy's clients know how to answer.
-            let basic = HeaderValue::from_static("Basic realm=\"holdpoint\"");
-            headers.insert(header::PROXY_AUTHENTICATE, basic);
-        }
-        StatusCode::UPGRADE_REQUIRED => {
-            headers.insert(header::UPGRADE, HeaderValue::from_static("HTTP/1.1"));
-            headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
-        }
-        _ => {}
-    }
-    response.map(full)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{Response, header};
+use http::Response;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::task::TaskTracker;
 
@@ -80,7 +80,7 @@ impl<U: Upstream> Redemption<U> {
         };
         match whole {
             Ok(answer) => {
-                spend(claims, &answer).await?;
+                claims.answered(&answer).await?;
                 Ok(answer)
             }
             Err(failure) if failure.cut => {
@@ -94,19 +94,9 @@ impl<U: Upstream> Redemption<U> {
                     .entry
                     .protocol
                     .refuse(&failure.refusal, address.as_ref());
-                spend(claims, &rendered).await?;
+                claims.withheld(&rendered).await?;
                 Err(failure.refusal)
             }
         }
     }
-}
-
-async fn spend(claims: Claims, answer: &Response<Bytes>) -> Result<(), Refused> {
-    let content_type = answer
-        .headers()
-        .get(header::CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok());
-    claims
-        .answered(answer.status().as_u16(), content_type, answer.body())
-        .await
 }

@@ -15,8 +15,8 @@ use crate::store::tickets::audit::{AuditRow, Head, Note};
 use crate::store::tickets::logins::LogIns;
 use crate::store::tickets::{
     Answer, AnswerError, Answering, Cause, Claiming, Decider, Filter, Issued, Mandate,
-    MandateFilter, Mandated, NewMandate, Presented, Resolution, Resolver, Spend, Standing, Ticket,
-    TicketLimits, TicketState, TicketStore,
+    MandateFilter, Mandated, NewMandate, Presented, Resolution, Resolver, Spend, Standing, Stands,
+    Ticket, TicketLimits, TicketState, TicketStore,
 };
 use crate::verdict::Undecided;
 
@@ -185,8 +185,13 @@ impl TicketStore for Counted {
         self.store.end_mandate(mandate, by)
     }
 
-    fn claim_under(&self, call: Presented, spend: Option<Spend>) -> Answering<'_, Mandated> {
-        let asked = self.timed("mandate", self.store.claim_under(call, spend));
+    fn claim_under(
+        &self,
+        call: Presented,
+        spend: Option<Spend>,
+        stands: Stands,
+    ) -> Answering<'_, Mandated> {
+        let asked = self.timed("mandate", self.store.claim_under(call, spend, stands));
         Box::pin(async move {
             Ok(match asked.await? {
                 Mandated::Claimed(claim) => Mandated::Claimed(self.claimed(claim)),
@@ -251,8 +256,10 @@ impl Claim for CountedClaim {
         let word = match &outcome {
             Outcome::NotSent => "not_sent",
             Outcome::Unknown => "unknown",
-            Outcome::Answered(receipt) if receipt.status < 400 => "succeeded",
-            Outcome::Answered(_) => "failed",
+            Outcome::Answered(receipt) | Outcome::Withheld(receipt) if receipt.status < 400 => {
+                "succeeded"
+            }
+            Outcome::Answered(_) | Outcome::Withheld(_) => "failed",
         };
         let Self { claim, metrics } = *self;
         let stored = claim.finish(outcome);

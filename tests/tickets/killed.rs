@@ -28,6 +28,9 @@ use crate::support::upstream::header;
 /// Calls of a round: as many as one session may have open.
 const CALLS: usize = 5;
 
+/// After so many rounds everything is looked at, and told: a long run may be ended before its last round.
+const TOLD: u64 = 60;
+
 /// When the process is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Moment {
@@ -490,12 +493,14 @@ pub async fn rounds(url: Option<String>) {
         url,
         tallies: BTreeMap::new(),
     };
-    for round in 0..rounds {
-        run.round(round).await;
+    for round in 1..=rounds {
+        run.round(round - 1).await;
+        if round % TOLD == 0 || round == rounds {
+            run.close().await;
+            for (moment, tally) in &run.tallies {
+                eprintln!("{moment:?}: {tally:?}");
+            }
+            eprintln!("{round} rounds: no call and no ticket twice, every loss told as unknown");
+        }
     }
-    run.close().await;
-    for (moment, tally) in &run.tallies {
-        eprintln!("{moment:?}: {tally:?}");
-    }
-    eprintln!("{rounds} rounds: no call and no ticket twice, every loss told as unknown");
 }

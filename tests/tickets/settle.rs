@@ -421,6 +421,7 @@ async fn a_signed_mandate_holds_for_its_own_user_and_what_it_limits() {
         at_most: Some("25.00".to_owned()),
         currency: Some("EUR".to_owned()),
         uses: 2,
+        same: std::collections::BTreeMap::new(),
     };
     let foreign = signed(&key, &shop, None, Some(mandate("bob")));
     let call = euros("20.00", 1);

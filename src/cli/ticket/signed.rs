@@ -46,7 +46,8 @@ pub struct IssueArgs {
         required_unless_present = "mandate"
     )]
     digest: Option<String>,
-    /// JSON file of the mandate that it gives: tenant, iss, sub, agent, upstream, tool, uses, and perhaps `at_most` and currency.
+    /// JSON file of the mandate that it gives: tenant, iss, sub, agent, upstream, tool, uses, and what the
+    /// rule limits: `at_most`, currency, same.
     #[arg(long, value_name = "FILE")]
     mandate: Option<PathBuf>,
 }

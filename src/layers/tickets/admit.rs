@@ -1,12 +1,13 @@
 //! Tickets that an orchestrator has signed: checked, and taken into the store where they count.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
 use super::settle::in_time;
 use crate::layers::catalog::number;
 use crate::policy::TicketRule;
+use crate::store::tickets::digest::as_stored;
 use crate::store::tickets::issued::{Issuer, NotTaken, Permits, SignedMandate, verify};
 use crate::store::tickets::{Grants, Issued, Person, Presented, TicketStore};
 use crate::verdict::{Reason, Undecided};
@@ -90,11 +91,22 @@ fn grants(
     {
         return Err("the signed mandate does not limit what the rule limits");
     }
+    if !mandate
+        .same
+        .keys()
+        .eq(offer.same.iter().collect::<BTreeSet<_>>())
+    {
+        return Err("the signed mandate does not pin the arguments that the rule pins");
+    }
+    let same = mandate.same.iter();
+    let same: Option<BTreeMap<_, _>> = same
+        .map(|(at, value)| Some((at.clone(), as_stored(value)?)))
+        .collect();
     Ok(Grants::Mandate {
         uses: mandate.uses,
         at_most,
         currency: mandate.currency.clone(),
-        same: BTreeMap::new(),
+        same: same.ok_or("the signed mandate pins what cannot be written exactly")?,
         session: false,
     })
 }

@@ -4,6 +4,7 @@
 //! call that takes effect where it stands, only after every other layer, and only where the layer is enforced.
 
 mod admit;
+mod authority;
 mod facts;
 mod lookalike;
 pub mod reconcile;

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use jiff::Timestamp;
 use tokio::time::timeout;
 
 use super::admit::{Admitted, admit};
+use super::authority::Authorities;
 use super::facts::{Facts, Unbound};
 use super::standing::{refused, settlement, told};
 use super::{DEFAULT_GATE, DEFAULT_TTL, not_bindable, spend, summary};
@@ -18,14 +18,14 @@ use crate::guard::{Settlement, Settler};
 use crate::item::{Exchange, ToolCall, ToolDefinition};
 use crate::layers::Context;
 use crate::names::{SessionKey, TicketId};
-use crate::policy::{Gate, Policy, Scope, TicketRule};
+use crate::policy::{Policy, Scope, TicketRule};
 use crate::source::{Problem, Problems};
 use crate::store::Stores;
 use crate::store::tickets::digest::{BoundCall, Destination, NotBindable, bind};
-use crate::store::tickets::issued::{Issuer, PREFIX};
+use crate::store::tickets::issued::PREFIX;
 use crate::store::tickets::{
-    Bound, Cause, Channel, Claiming, MandateOffer, Mandated, Presented, Standing, Terms, Ticket,
-    TicketError, TicketState, TicketStore, Verdict, Vote,
+    Bound, Cause, Claiming, MandateOffer, Mandated, Presented, Standing, Terms, Ticket,
+    TicketError, TicketState, TicketStore,
 };
 use crate::verdict::{Finding, Hold, LayerId, Reason, Undecided};
 
@@ -52,6 +52,7 @@ pub fn settler(policy: &Arc<Policy>, stores: &Stores) -> Result<Arc<dyn Settler>
                 .any(|rule| rule.ticket.as_ref().is_some_and(|ticket| ticket.freeze)),
             policy: Arc::clone(policy),
             store: Arc::clone(store),
+            authorities: Authorities::new(stores),
             stores: stores.clone(),
         }));
     }
@@ -115,6 +116,7 @@ struct Settle {
     /// Whether a rule freezes resources at all.
     freezes: bool,
     store: Arc<dyn TicketStore>,
+    authorities: Authorities,
     stores: Stores,
 }
 
@@ -196,7 +198,7 @@ impl Settle {
             && let Some(rule) = rule.filter(|rule| !rule.issuers.is_empty())
         {
             let now = self.stores.clock.now();
-            let issuers = self.issuers(rule);
+            let issuers = self.authorities.issuers(rule);
             match admit(
                 self.store.as_ref(),
                 (rule, &issuers, now),
@@ -295,13 +297,6 @@ impl Settle {
         }
     }
 
-    fn issuers<'r>(&'r self, rule: &'r TicketRule) -> Vec<&'r Issuer> {
-        let named = self.stores.issuers.iter();
-        named
-            .filter(|issuer| rule.issuers.contains(&issuer.name))
-            .collect()
-    }
-
     /// A refusal where a call of unknown outcome names the same resource and its rule freezes it meanwhile.
     async fn frozen(
         &self,
@@ -345,14 +340,17 @@ impl Settle {
         presented: &Presented,
         finding: &Finding,
     ) -> Result<Option<Settlement>, Undecided> {
-        let Some(offer) = rule.and_then(|rule| rule.mandate.as_ref()) else {
+        let offered = rule.and_then(|rule| Some((rule, rule.mandate.as_ref()?)));
+        let Some((rule, offer)) = offered else {
             return Ok(None);
         };
         let Ok(spend) = spend::spend(call, offer) else {
             // What cannot be counted is asked for.
             return Ok(None);
         };
-        let claimed = self.store.claim_under(presented.clone(), spend);
+        let claimed =
+            self.store
+                .claim_under(presented.clone(), spend, self.authorities.stands(rule));
         Ok(match in_time(claimed).await? {
             Mandated::Claimed(claim) => Some(Settlement::Redeem(claim)),
             // It still waits for a person, unless that has done its part: then the ticket is claimed as any other.
@@ -382,8 +380,13 @@ impl Settle {
                     }
                     ticket.id
                 }
-                // Once more under the same key, which the upstream honours for so long.
+                // Once more under the same key, which the upstream honours for so long: it may be the first time that it acts, so
+                // what was approved must still be so.
                 Standing::Unknown(ticket) if rule.is_some_and(|it| it.idempotent.is_some()) => {
+                    let lost = in_time(self.store.get(ticket.clone())).await?;
+                    if lost.is_none_or(|lost| self.void(&lost, &presented.bound, rule).is_some()) {
+                        return Ok(refused(finding, Reason::OutcomeUnknown, &ticket));
+                    }
                     ticket
                 }
                 other => {
@@ -413,56 +416,7 @@ impl Settle {
         if !ticket.bound.holds(now) {
             return Some(Cause::StateChanged);
         }
-        let at = self.stores.clock.now();
-        let counted = ticket
-            .votes
-            .iter()
-            .filter(|vote| vote.verdict == Verdict::Approve)
-            .filter(|vote| {
-                if vote.channel == Channel::Issued {
-                    return rule.is_some_and(|rule| self.issuer_counts(rule, vote, at));
-                }
-                vote.by.is_local() || self.may_approve(ticket, vote)
-            });
-        let counted = u32::try_from(counted.count()).unwrap_or(u32::MAX);
-        let issued = ticket
-            .votes
-            .iter()
-            .any(|vote| vote.channel == Channel::Issued);
-        // A signed ticket stands for as many people as the rule asks for.
-        let needed = if issued { 1 } else { ticket.approvals };
-        (counted < needed).then_some(Cause::ApproverLost)
-    }
-
-    fn may_approve(&self, ticket: &Ticket, vote: &Vote) -> bool {
-        let by = &vote.by;
-        let now = self
-            .stores
-            .directory
-            .authority(&by.issuer, &by.subject, &vote.roles);
-        let Some(now) = now else { return false };
-        if ticket.gate == Gate::Confirm {
-            // The end user answers for nobody else.
-            return true;
-        }
-        let tenant = now.tenants.as_ref().is_none_or(|tenants| {
-            let own = &*ticket.principal.tenant;
-            tenants.iter().any(|tenant| tenant == own)
-        });
-        let role =
-            ticket.roles.is_empty() || ticket.roles.iter().any(|role| now.roles.contains(role));
-        tenant && role
-    }
-
-    /// Whether the key of a signed ticket still counts: a key that is taken out of the config takes its approvals along.
-    fn issuer_counts(&self, rule: &TicketRule, vote: &Vote, at: Timestamp) -> bool {
-        self.issuers(rule).into_iter().any(|issuer| {
-            super::admit::person(&issuer.name, &vote.by.subject) == vote.by
-                && issuer
-                    .keys
-                    .iter()
-                    .any(|key| key.kid == vote.by.subject && key.counts(at))
-        })
+        (!self.authorities.are_enough(ticket, rule)).then_some(Cause::ApproverLost)
     }
 }
 

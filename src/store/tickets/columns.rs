@@ -231,6 +231,7 @@ pub(super) fn mandate<C: Columns>(row: &C) -> Result<Mandate, C::Error> {
             issuer: row.text("by_issuer")?,
             subject: row.text("by_subject")?,
         },
+        given: row.maybe_json("given")?,
         granted_at: row.at("granted_at")?,
         comment: row.maybe_text("comment")?,
         expires_at: row.at("expires_at")?,

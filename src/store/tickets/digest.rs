@@ -244,6 +244,11 @@ fn canonical(value: &impl Serialize) -> Result<Vec<u8>, NotBindable> {
     serde_json_canonicalizer::to_vec(value).map_err(|_| NotBindable::Inexact)
 }
 
+/// A value as the stored arguments have it: `1.0` is `1`.
+pub fn as_stored(value: &Value) -> Option<Value> {
+    serde_json::from_slice(&canonical(value).ok()?).ok()
+}
+
 /// SHA-256 of some bytes, lower-case hex.
 pub fn sha256_hex(bytes: &[u8]) -> String {
     HEXLOWER.encode(digest(&SHA256, bytes).as_ref())

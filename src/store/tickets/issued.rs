@@ -5,6 +5,7 @@
 //! without padding. One algorithm, never negotiated. A ticket is spent through the store like any other, so it works once,
 //! however often it is shown.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use data_encoding::{BASE64_MIME_PERMISSIVE, BASE64URL_NOPAD};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::digest::{CallDigest, sha256_hex};
 use crate::names::{TicketId, ToolName, UpstreamName};
@@ -112,6 +114,9 @@ pub struct SignedMandate {
     pub currency: Option<String>,
     /// Most calls.
     pub uses: u32,
+    /// JSON Pointers of arguments and what they must be, where the rule pins these.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub same: BTreeMap<String, Value>,
 }
 
 impl SignedMandate {
@@ -456,6 +461,7 @@ mod tests {
             at_most: Some("50.00".to_owned()),
             currency: Some("EUR".to_owned()),
             uses: 3,
+            same: BTreeMap::new(),
         };
         let both = Claims {
             mandate: Some(mandate.clone()),

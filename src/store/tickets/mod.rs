@@ -29,9 +29,9 @@ pub use directory::{Authority, Directory, Nobody};
 use futures_util::future::BoxFuture;
 pub use limits::TicketLimits;
 pub use model::{
-    Bound, Cap, Cause, Channel, Claiming, Completed, Decider, Earlier, Grants, Issued, Mandate,
-    MandateFilter, MandateOffer, Mandated, NewMandate, Origin, Person, Presented, Resolved,
-    Resource, Spend, Standing, Terms, Ticket, TicketState, Verdict, Vote, Voter,
+    Bound, Cap, Cause, Channel, Claiming, Completed, Decider, Earlier, Given, Grants, Issued,
+    Mandate, MandateFilter, MandateOffer, Mandated, NewMandate, Origin, Person, Presented,
+    Resolved, Resource, Spend, Standing, Stands, Terms, Ticket, TicketState, Verdict, Vote, Voter,
 };
 pub use open::{Opened, existing, serve};
 use uuid::Uuid;
@@ -218,8 +218,14 @@ pub trait TicketStore: Send + Sync {
     fn end_mandate(&self, mandate: MandateId, by: Decider) -> Answering<'_, Option<Mandate>>;
 
     /// Claims a call under a mandate that covers it, where the rule offers mandates. What it spends is reserved with the claim,
-    /// and free again when provably nothing was sent or the upstream refused.
-    fn claim_under(&self, call: Presented, spend: Option<Spend>) -> Answering<'_, Mandated>;
+    /// and free again when provably nothing was sent or the upstream refused. A mandate that covers it and does not stand is
+    /// ended for good.
+    fn claim_under(
+        &self,
+        call: Presented,
+        spend: Option<Spend>,
+        stands: Stands,
+    ) -> Answering<'_, Mandated>;
 
     /// Takes a verified ticket that an orchestrator signed: the call is approved, or has a mandate. `false`: the ticket was taken
     /// before, has run out, or does not count here; nothing changed.

@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 use super::audit::{Event, ITSELF, Note};
 use super::limits::TicketLimits;
 use super::model::{
-    Cap, Cause, Channel, Decider, Grants, Issued, Mandate, MandateOffer, NewMandate, Presented,
-    Spend, Standing, Ticket, TicketState, Verdict, Vote,
+    Cap, Cause, Channel, Decider, Given, Grants, Issued, Mandate, MandateOffer, NewMandate,
+    Presented, Spend, Standing, Ticket, TicketState, Verdict, Vote,
 };
 use super::{Answer, Counted};
 use crate::guard::Outcome;
+use crate::policy::Selector;
 
 /// What a store does for a presented call.
 #[derive(Debug)]
@@ -176,10 +177,17 @@ pub fn ended(outcome: &Outcome, under: bool, again: bool) -> Ended {
         }
         Outcome::NotSent => (TicketState::Approved, None, Event::NotSent, false),
         Outcome::Unknown => (TicketState::Unknown, None, Event::Unknown, false),
-        Outcome::Answered(receipt) if receipt.status < 400 => {
-            (TicketState::Succeeded, None, Event::Succeeded, false)
+        Outcome::Answered(receipt) | Outcome::Withheld(receipt) => {
+            let (state, event) = if receipt.status < 400 {
+                (TicketState::Succeeded, Event::Succeeded)
+            } else {
+                (TicketState::Failed, Event::Failed)
+            };
+            // Who refuses has not acted. One that fails may have, and so may one whose answer is withheld.
+            let refused =
+                matches!(outcome, Outcome::Answered(_)) && (400..500).contains(&receipt.status);
+            (state, None, event, refused)
         }
-        Outcome::Answered(_) => (TicketState::Failed, None, Event::Failed, true),
     };
     Ended {
         state,
@@ -191,10 +199,7 @@ pub fn ended(outcome: &Outcome, under: bool, again: bool) -> Ended {
 
 /// The vote that an answer writes, and what is noted of it.
 pub fn vote(answer: &Answer, ticket: &Ticket, counted: Counted, at: Timestamp) -> (Vote, Note) {
-    let (roles, strong) = match &answer.by {
-        Decider::Local(_) => (Vec::new(), false),
-        Decider::Person(voter) => (voter.roles.clone(), voter.strong),
-    };
+    let (roles, strong) = authority(&answer.by);
     let vote = Vote {
         by: answer.by.person(),
         verdict: answer.verdict,
@@ -222,6 +227,14 @@ pub fn vote(answer: &Answer, ticket: &Ticket, counted: Counted, at: Timestamp) -
         details,
     };
     (vote, note)
+}
+
+/// The roles of who answers, and whether they have just shown who they are.
+fn authority(by: &Decider) -> (Vec<String>, bool) {
+    match by {
+        Decider::Local(_) => (Vec::new(), false),
+        Decider::Person(voter) => (voter.roles.clone(), voter.strong),
+    }
 }
 
 /// A note of something that happened to a ticket by itself.
@@ -270,11 +283,11 @@ pub fn mandate(new: &NewMandate, ticket: &Ticket, now: Timestamp) -> Option<Mand
     let arguments: Value = serde_json::from_str(ticket.arguments.get()).ok()?;
     let currency = match &offer.currency {
         None => None,
-        Some(at) => Some(arguments.pointer(at)?.as_str()?.to_owned()),
+        Some(at) => Some(only(&arguments, at)?.as_str()?.to_owned()),
     };
     let mut same = std::collections::BTreeMap::new();
     for at in &offer.same {
-        same.insert(at.clone(), arguments.pointer(at)?.clone());
+        same.insert(at.clone(), only(&arguments, at)?.clone());
     }
     let at_most = match (offer.at_most, new.at_most) {
         (Some(offered), Some(asked)) => Some(offered.min(asked)),
@@ -283,6 +296,7 @@ pub fn mandate(new: &NewMandate, ticket: &Ticket, now: Timestamp) -> Option<Mand
     let within = new
         .within
         .map_or(offer.within, |asked| asked.min(offer.within));
+    let (roles, strong) = authority(&new.by);
     let principal = &ticket.principal;
     Some(Mandate {
         id: super::new_mandate_id(),
@@ -302,6 +316,11 @@ pub fn mandate(new: &NewMandate, ticket: &Ticket, now: Timestamp) -> Option<Mand
         rule: ticket.rule.clone(),
         ticket: Some(ticket.id.clone()),
         granted_by: new.by.person(),
+        given: Some(Given {
+            gate: ticket.gate,
+            roles,
+            strong,
+        }),
         granted_at: now,
         comment: new.comment.clone(),
         expires_at: plus(now, within),
@@ -326,13 +345,13 @@ pub fn granted(new: &Mandate) -> Note {
     }
 }
 
-/// A note of a mandate that is ended early.
-pub fn mandate_ended(found: &Mandate, by: &Decider) -> Note {
+/// A note of a mandate that is ended early, by whom.
+pub fn mandate_ended(found: &Mandate, by: String) -> Note {
     Note {
         event: Event::MandateEnded,
         ticket: None,
         mandate: Some(found.id.clone()),
-        actor: by.record(),
+        actor: by,
         details: json!({"tenant": found.tenant, "used": found.used, "spent": found.spent.to_string()}),
     }
 }
@@ -361,6 +380,11 @@ pub fn covers(mandate: &Mandate, call: &Presented, spend: Option<&Spend>, now: T
     if !own || mandate.ended_at.is_some() || now >= mandate.expires_at {
         return false;
     }
+    // Today's rule may let it hold for less long, or pin more.
+    let within = now < plus(mandate.granted_at, offer.within);
+    if !within || !offer.same.iter().all(|at| mandate.same.contains_key(at)) {
+        return false;
+    }
     // What is limited must be known, and of the same currency.
     let counted = match (limit(mandate, offer), spend) {
         (None, None) => true,
@@ -378,8 +402,15 @@ fn pinned(mandate: &Mandate, call: &Presented) -> bool {
         mandate
             .same
             .iter()
-            .all(|(at, value)| arguments.pointer(at) == Some(value))
+            .all(|(at, value)| only(&arguments, at) == Some(value))
     })
+}
+
+/// The one argument that any reader takes for the named one: to many backends `Payee` is `payee`.
+fn only<'a>(arguments: &'a Value, at: &str) -> Option<&'a Value> {
+    let mut found = Selector::parse(at).ok()?.select(arguments).into_iter();
+    let (_, value) = found.next()?;
+    found.next().is_none().then_some(value)
 }
 
 /// Whether this person may end a mandate early: whoever may see it.
@@ -402,6 +433,8 @@ pub fn issued_mandate(issued: &Issued, call: &Presented, now: Timestamp) -> Opti
     else {
         return None;
     };
+    let offer = call.terms.mandate.as_ref();
+    let within = offer.map_or(Duration::MAX, |offer| offer.within);
     let principal = &call.principal;
     Some(Mandate {
         id: super::new_mandate_id(),
@@ -421,9 +454,10 @@ pub fn issued_mandate(issued: &Issued, call: &Presented, now: Timestamp) -> Opti
         rule: call.terms.rule.clone(),
         ticket: None,
         granted_by: issued.by.clone(),
+        given: None,
         granted_at: now,
         comment: None,
-        expires_at: issued.expires_at,
+        expires_at: issued.expires_at.min(plus(now, within)),
         ended_by: None,
         ended_at: None,
     })

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use holdpoint::store::tickets::{
-    Channel, Grants, Issued, MandateOffer, Mandated, Person, Presented, Standing, TicketLimits,
-    TicketState, Verdict,
+    Channel, Grants, Issued, MandateFilter, MandateOffer, Mandated, Person, Presented, Standing,
+    TicketLimits, TicketState, Verdict,
 };
 
+use super::mandates::all;
 use super::{Bed, Desk, answered, local, refund};
 
 fn signed(id: &str, grants: Grants) -> Issued {
@@ -80,7 +81,7 @@ pub async fn a_signed_mandate_covers_its_calls(bed: &dyn Bed) {
             currency: None,
             at_most: None,
             uses: 10,
-            within: Duration::from_hours(1),
+            within: Duration::from_mins(40),
             same: Vec::new(),
         });
         call
@@ -94,14 +95,19 @@ pub async fn a_signed_mandate_covers_its_calls(bed: &dyn Bed) {
     };
     assert!(admit(&desk, &offered("A-1"), signed("j1", grants.clone())).await);
     assert!(!admit(&desk, &offered("A-1"), signed("j1", grants)).await);
+    // It holds no longer than the rule offers, however long it was signed for.
+    let live = desk.store.mandates(MandateFilter::default()).await.unwrap();
+    assert_eq!(live[0].expires_at.to_string(), "2026-11-30T12:40:00Z");
     for order in ["A-1", "A-2"] {
-        let said = desk.store.claim_under(offered(order), None).await.unwrap();
+        let said = desk.store.claim_under(offered(order), None, all());
+        let said = said.await.unwrap();
         let Mandated::Claimed(claim) = said else {
             panic!("covered")
         };
         let ticket = claim.ticket().clone();
         claim.finish(answered(&ticket, 200, "{}")).await.unwrap();
     }
-    let said = desk.store.claim_under(offered("A-3"), None).await.unwrap();
+    let said = desk.store.claim_under(offered("A-3"), None, all());
+    let said = said.await.unwrap();
     assert!(matches!(said, Mandated::Exceeded(_)));
 }

@@ -8,11 +8,16 @@ use holdpoint::guard::{Claim, Outcome};
 use holdpoint::names::MandateId;
 use holdpoint::store::tickets::{
     AnswerError, Decider, Mandate, MandateFilter, MandateOffer, Mandated, NewMandate, Presented,
-    Spend, Standing, TicketState,
+    Spend, Standing, Stands, TicketState,
 };
 use rust_decimal::Decimal;
 
-use super::{Bed, Desk, answered, bind, by, local, person, refund, voter};
+use super::{Bed, Desk, answered, bind, by, local, person, receipt, refund, voter};
+
+/// Every mandate stands.
+pub fn all() -> Stands {
+    Arc::new(|_| true)
+}
 
 fn decimal(text: &str) -> Decimal {
     text.parse().unwrap()
@@ -63,7 +68,7 @@ async fn granted(desk: &Desk, call: &Presented) -> Mandate {
 
 async fn claim(desk: &Desk, call: &Presented, amount: &str) -> Mandated {
     desk.store
-        .claim_under(call.clone(), Some(spend(amount)))
+        .claim_under(call.clone(), Some(spend(amount)), all())
         .await
         .unwrap()
 }
@@ -157,10 +162,11 @@ pub async fn parallel_calls_never_pass_the_limit(bed: &dyn Bed) {
                 Mandated::Claimed(claim) => {
                     let ticket = claim.ticket().clone();
                     // Some are not sent, some fail, and of some nobody knows.
-                    let (outcome, counts) = match n % 5 {
+                    let (outcome, counts) = match n % 6 {
                         0 => (Outcome::NotSent, false),
-                        1 => (answered(&ticket, 502, "{}"), false),
+                        1 => (answered(&ticket, 409, "{}"), false),
                         2 => (Outcome::Unknown, true),
+                        3 => (answered(&ticket, 502, "{}"), true),
                         _ => (answered(&ticket, 200, "{}"), true),
                     };
                     claim.finish(outcome).await.unwrap();
@@ -196,13 +202,24 @@ pub async fn what_failed_is_free_again_and_what_is_unknown_is_not(bed: &dyn Bed)
 
     let failed = taken(&desk, &offered("B-1"), "40").await;
     let ticket = failed.ticket().clone();
-    failed.finish(answered(&ticket, 500, "{}")).await.unwrap();
+    failed.finish(answered(&ticket, 422, "{}")).await.unwrap();
     assert_eq!(left(&desk, &mandate.id).await, (0, decimal("0")));
+    assert_eq!(desk.state(&ticket).await, TicketState::Failed);
+    // One that fails may have acted before, and so may one whose answer is withheld.
+    let broken = taken(&desk, &offered("B-4"), "4").await;
+    let ticket = broken.ticket().clone();
+    broken.finish(answered(&ticket, 503, "{}")).await.unwrap();
+    let withheld = taken(&desk, &offered("B-5"), "1").await;
+    let ticket = withheld.ticket().clone();
+    let instead = Outcome::Withheld(receipt(&ticket, 403, "{}"));
+    withheld.finish(instead).await.unwrap();
+    assert_eq!(desk.state(&ticket).await, TicketState::Failed);
+    assert_eq!(left(&desk, &mandate.id).await, (2, decimal("5")));
 
-    let lost = taken(&desk, &offered("B-2"), "40").await;
+    let lost = taken(&desk, &offered("B-2"), "35").await;
     let ticket = lost.ticket().clone();
     lost.finish(Outcome::Unknown).await.unwrap();
-    assert_eq!(left(&desk, &mandate.id).await, (1, decimal("40")));
+    assert_eq!(left(&desk, &mandate.id).await, (3, decimal("40")));
     assert_eq!(word(&desk, &offered("B-3"), "11").await, "exceeded");
     // It turns out not to have been done.
     let resolution = holdpoint::store::tickets::Resolution {
@@ -213,7 +230,7 @@ pub async fn what_failed_is_free_again_and_what_is_unknown_is_not(bed: &dyn Bed)
         receipt: None,
     };
     desk.store.resolve(resolution).await.unwrap();
-    assert_eq!(left(&desk, &mandate.id).await, (0, decimal("0")));
+    assert_eq!(left(&desk, &mandate.id).await, (2, decimal("5")));
 }
 
 pub async fn a_repeated_call_is_not_a_second_spend(bed: &dyn Bed) {
@@ -279,7 +296,8 @@ pub async fn nothing_else_is_covered(bed: &dyn Bed) {
         currency: Some("USD".to_owned()),
     };
     for other in [Some(foreign), None] {
-        let said = desk.store.claim_under(offered("B-1"), other).await.unwrap();
+        let said = desk.store.claim_under(offered("B-1"), other, all());
+        let said = said.await.unwrap();
         assert!(matches!(said, Mandated::NoMandate));
     }
     assert_eq!(word(&desk, &offered("B-1"), "1").await, "claimed");
@@ -319,6 +337,15 @@ pub async fn a_mandate_is_never_more_than_was_offered(bed: &dyn Bed) {
     tighter.terms.mandate.as_mut().unwrap().at_most = Some(decimal("4"));
     assert_eq!(word(&desk, &tighter, "4.5").await, "exceeded");
     assert_eq!(word(&desk, &tighter, "4").await, "claimed");
+    // It pins more, or holds for less long.
+    let mut pinning = offered("B-2");
+    pinning.terms.mandate.as_mut().unwrap().same = vec!["/order".to_owned()];
+    assert_eq!(word(&desk, &pinning, "1").await, "no mandate");
+    let mut shorter = offered("B-2");
+    shorter.terms.mandate.as_mut().unwrap().within = Duration::from_mins(20);
+    desk.clock.forward(Duration::from_mins(20));
+    assert_eq!(word(&desk, &shorter, "1").await, "no mandate");
+    assert_eq!(word(&desk, &offered("B-2"), "1").await, "claimed");
 }
 
 pub async fn only_those_who_may_approve_give_one(bed: &dyn Bed) {
@@ -378,6 +405,41 @@ pub async fn a_mandate_ends(bed: &dyn Bed) {
     assert_eq!(word(&desk, &offered("B-1"), "1").await, "claimed");
     desk.clock.forward(Duration::from_micros(1));
     assert_eq!(word(&desk, &offered("B-2"), "1").await, "no mandate");
+}
+
+pub async fn one_that_does_not_stand_is_ended_for_good(bed: &dyn Bed) {
+    let desk = Desk::open(bed).await;
+    let first = granted(&desk, &offered("A-1")).await;
+    let call = offered("A-2");
+    let given = granted(&desk, &call).await;
+    assert_eq!(given.given.unwrap().gate, call.terms.gate);
+    let under = async |stands: Stands| {
+        let said = desk
+            .store
+            .claim_under(offered("B-1"), Some(spend("1")), stands);
+        said.await.unwrap()
+    };
+    // The other one takes its place.
+    let gone = first.id.clone();
+    let Mandated::Claimed(claim) = under(Arc::new(move |it| it.id != gone)).await else {
+        panic!("the second mandate covers it")
+    };
+    let ticket = claim.ticket().clone();
+    claim.finish(Outcome::NotSent).await.unwrap();
+    let under_what = desk.get(&ticket).await.mandate;
+    assert_eq!(under_what.as_ref(), Some(&given.id));
+    let said = under(Arc::new(|_| false)).await;
+    assert!(matches!(said, Mandated::NoMandate));
+    assert_eq!(word(&desk, &offered("B-2"), "1").await, "no mandate");
+    let all = desk.store.mandates(MandateFilter::default()).await.unwrap();
+    for mandate in all {
+        assert_eq!(mandate.ended_by.as_deref(), Some("holdpoint"));
+    }
+    let rows = desk.store.audit(0, 100).await.unwrap();
+    let ended = rows
+        .iter()
+        .filter(|row| row.event.as_str() == "mandate_ended" && row.actor == "holdpoint");
+    assert_eq!(ended.count(), 2);
 }
 
 pub async fn a_waiting_request_gives_way(bed: &dyn Bed) {

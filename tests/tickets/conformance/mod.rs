@@ -2,6 +2,7 @@
 //! tests. Whoever takes them in calls this room `conformance`.
 
 pub mod acquainted;
+pub mod anything;
 pub mod calls;
 pub mod clock;
 pub mod issued;
@@ -297,6 +298,7 @@ macro_rules! every_promise {
                 a_mandate_is_never_more_than_was_offered
                 only_those_who_may_approve_give_one
                 a_mandate_ends
+                one_that_does_not_stand_is_ended_for_good
                 a_waiting_request_gives_way
             }
             issued {
@@ -310,6 +312,9 @@ macro_rules! every_promise {
                 chains_of_two_processes_are_one
                 a_follower_moves_by_one_hand
                 a_step_that_fails_notes_nothing
+            }
+            anything {
+                nothing_is_done_twice_or_overspent_whatever_comes
             }
             keeping {
                 what_ended_is_removed_in_time

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use holdpoint::clock::{Clock, SystemClock};
 use holdpoint::names::TicketId;
+use holdpoint::store::tickets::issued::SigningKey;
 use holdpoint::store::tickets::{
     Answer as Vote, AnswerError, Channel, Decider, Filter, Person, Ticket, TicketState,
     TicketStore, Verdict, Voter,
@@ -495,4 +496,11 @@ pub fn mcp(key: &'static str, id: u64, tool: &str, arguments: Value) -> Call {
 /// What an MCP answer says of a refusal.
 pub fn told(answer: &Answer) -> Value {
     answer.json()["result"]["_meta"]["holdpoint/refusal"].clone()
+}
+
+/// A key of an orchestrator: what the config says of it, and the key.
+pub fn signing_key() -> (String, SigningKey) {
+    let key = SigningKey::from_pem(&SigningKey::generate().unwrap()).unwrap();
+    let public = format!("{{kid: \"{}\", public: \"{}\"}}", key.kid(), key.public());
+    (public, key)
 }

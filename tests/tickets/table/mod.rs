@@ -7,6 +7,7 @@ pub mod floods;
 #[expect(dead_code, reason = "tests of callers use the rest")]
 #[path = "../../serve/identity/issuer.rs"]
 pub mod issuer;
+pub mod mandates;
 pub mod matching;
 pub mod once;
 pub mod outcomes;
@@ -53,19 +54,28 @@ macro_rules! every_row {
                 row_20_the_upstream_refuses_the_connection
                 row_21_the_upstream_answers_with_an_error
                 row_22_the_upstream_times_out
+                row_22_sent_once_more_under_its_key
                 row_23_killed_before_the_receipt
                 row_24_killed_after_the_receipt
                 row_25_what_became_of_it
             }
             stores {
                 row_27_the_store_is_gone
+                a_webhook_that_is_never_answered_holds_up_nobody
             }
             shown {
                 row_33_padded_and_reordered_arguments
                 row_38_an_injection_in_a_receipt
             }
-            floods {
+            mandates {
                 row_34_two_calls_under_one_mandate
+                row_34_what_a_mandate_pins
+                row_34_whoever_gave_it_may_not_any_more
+                row_34_the_rule_asks_for_more_by_now
+                row_34_what_may_have_been_done_stays_spent
+                row_37_the_key_of_a_signed_mandate_was_taken_out
+            }
+            floods {
                 row_35_a_batch
                 row_36_a_gated_call_in_a_generic_tool
                 row_39_a_prepared_row

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use holdpoint::names::TicketId;
@@ -92,6 +93,67 @@ pub async fn row_22_the_upstream_times_out(shelf: &Shelf) {
     books.enter(&ticket);
     desk.becomes(&ticket, TicketState::ResolvedDone).await;
     assert_eq!(desk.reached(), 1);
+}
+
+pub async fn row_22_sent_once_more_under_its_key(shelf: &Shelf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("shop.db");
+    let shop = rusqlite::Connection::open(&path).unwrap();
+    shop.execute_batch("CREATE TABLE orders (id TEXT, status TEXT)")
+        .unwrap();
+    let policy = POLICY
+        .replace(
+            "tools:\n",
+            "lookups: {order: {store: shop, sql: \"SELECT status FROM orders WHERE id = :order\"}}\ntools:\n",
+        )
+        .replace(
+            "role: finance,",
+            "role: finance, idempotent: 1h, state: {resource: /order, as: order, lookup: order, columns: status},",
+        );
+    let more = format!(
+        "timeouts: {{first_byte: 200ms}}\nstores: {{shop: {{sqlite: \"{}\"}}}}",
+        path.display()
+    );
+    for (changed, status, sent) in [("nothing", 201, 2), ("state", 403, 1), ("approver", 403, 1)] {
+        shop.execute_batch("DELETE FROM orders; INSERT INTO orders VALUES ('A-1', 'paid')")
+            .unwrap();
+        let mute = AtomicBool::new(true);
+        let script = move |got: &_| {
+            if mute.swap(false, Ordering::SeqCst) {
+                vec![Step::Hang]
+            } else {
+                done(got)
+            }
+        };
+        let mut desk = Desk::with(shelf, &policy, &more, script).await;
+        let ticket = desk.held(&refund()).await;
+        assert_eq!(desk.posts("boss", "approve", &ticket).await.status, 200);
+        assert_eq!(desk.code(&refund()).await.1, "outcome_unknown");
+        match changed {
+            "state" => shop
+                .execute_batch("UPDATE orders SET status = 'closed'")
+                .unwrap(),
+            "approver" => {
+                let written = config(&desk.upstream.url(), shelf, &more);
+                let written = written.replacen("{subject: boss,", "{subject: sam,", 1);
+                let written = format!("policy: policy.yaml\n{written}");
+                desk.rig = desk.rig.again(&[("holdpoint.yaml", &written)]).await;
+            }
+            _ => {}
+        }
+        let again = desk.ask(&refund()).await;
+        assert_eq!(again.status, status, "{changed}: {again:?}");
+        let keys = desk.upstream.received();
+        let key = [ticket.as_str()];
+        assert!(keys.iter().all(|got| got.header("idempotency-key") == key));
+        assert_eq!(keys.len(), sent, "{changed}");
+        let state = if status == 201 {
+            TicketState::Succeeded
+        } else {
+            TicketState::Unknown
+        };
+        assert_eq!(desk.state(&ticket).await, state, "{changed}");
+    }
 }
 
 /// What the upstream keeps of refunds.
@@ -312,4 +374,13 @@ pub async fn row_25_what_became_of_it(shelf: &Shelf) {
         }
         assert_eq!(desk.reached(), 1);
     }
+    // The books have no entry, and say so once it would be there.
+    let books = Books::new("1s");
+    let desk = books.desk(shelf).await;
+    let ticket = desk.approved(&refund()).await;
+    assert_eq!(desk.code(&refund()).await.1, "outcome_unknown");
+    desk.becomes(&ticket, TicketState::ResolvedNotDone).await;
+    let next = desk.held(&refund()).await;
+    assert_ne!(next, ticket);
+    assert_eq!(desk.reached(), 1);
 }

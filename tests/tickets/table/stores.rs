@@ -1,4 +1,6 @@
-//! Stores that fail.
+//! Stores that fail, and others that are told and do not answer.
+
+use tokio::net::TcpListener;
 
 use super::desk::{Desk, POLICY, Shelf, done, refund};
 use crate::support::client::request;
@@ -30,4 +32,29 @@ pub async fn row_27_the_store_is_gone(shelf: &Shelf) {
     desk.upstream.only();
     assert_eq!(desk.ask(&refund()).await.status, 201);
     assert_eq!(desk.reached(), 2);
+}
+
+pub async fn a_webhook_that_is_never_answered_holds_up_nobody(shelf: &Shelf) {
+    let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let hook = mute.local_addr().unwrap();
+    let more = format!(
+        "  webhooks: [{{name: mute, url: \"http://{hook}/\", secret_env: HOOK_SECRET, private: true}}]"
+    );
+    let secret = (
+        "HOOK_SECRET".to_owned(),
+        "a secret of some length".to_owned(),
+    );
+    let shelf = shelf.with(shelf.tickets.clone(), vec![secret]);
+    let mut desk = Desk::with(&shelf, POLICY, &more, done).await;
+    let ticket = desk.held(&refund()).await;
+    // It has been told, and says nothing.
+    let (told, _) = mute.accept().await.unwrap();
+    assert_eq!(desk.posts("boss", "approve", &ticket).await.status, 200);
+    assert_eq!(desk.ask(&refund()).await.status, 201);
+    // Nor does a shutdown wait for it.
+    desk.rig = desk.rig.again(&[]).await;
+    let again = desk.ask(&refund()).await;
+    assert_eq!(again.header("holdpoint-replayed"), Some("true"));
+    assert_eq!(desk.reached(), 1);
+    drop(told);
 }

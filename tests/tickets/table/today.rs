@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use holdpoint::store::tickets::issued::{Claims, SigningKey};
+use holdpoint::store::tickets::issued::{Claims, SignedMandate, SigningKey};
 use holdpoint::store::tickets::{Channel, Decider, Person, TicketState, Verdict, Voter};
 use serde_json::{Value, json};
 
-use super::desk::{ANN, Call, Desk, POLICY, Shelf, config, done, mcp, refund, ticket, told};
+use super::desk::{
+    ANN, Call, Desk, POLICY, Shelf, config, done, mcp, refund, signing_key, ticket, told,
+};
 use crate::conformance::clock::StillClock;
 use crate::support::upstream::{Received, Step, answer};
 
@@ -162,13 +164,6 @@ pub async fn row_37_keys_were_rotated(shelf: &Shelf) {
     signing_keys(base).await;
 }
 
-/// A key of an orchestrator: what the config says of it, and the key.
-fn signing_key() -> (String, SigningKey) {
-    let key = SigningKey::from_pem(&SigningKey::generate().unwrap()).unwrap();
-    let public = format!("{{kid: \"{}\", public: \"{}\"}}", key.kid(), key.public());
-    (public, key)
-}
-
 /// A call with a ticket that an orchestrator has signed for it.
 async fn signed(desk: &Desk, key: &SigningKey, call: &Call) -> Call {
     let pending = desk.held(call).await;
@@ -185,6 +180,36 @@ async fn signed(desk: &Desk, key: &SigningKey, call: &Call) -> Call {
     };
     call.clone()
         .with("holdpoint-ticket", key.sign(&claims).unwrap())
+}
+
+/// A mandate for refunds of Ann's agent, with these arguments as they are.
+pub fn signed_mandate(key: &SigningKey, same: &[(&str, &str)]) -> String {
+    let now = jiff::Timestamp::now().as_second();
+    let same = same.iter();
+    let claims = Claims {
+        jti: format!("mandate-{}", same.len()),
+        iat: now,
+        nbf: now,
+        exp: now + 600,
+        call: None,
+        tool: None,
+        arguments: None,
+        mandate: Some(SignedMandate {
+            tenant: "acme".to_owned(),
+            iss: "config".to_owned(),
+            sub: "ann".to_owned(),
+            agent: "bot".to_owned(),
+            upstream: "shop".into(),
+            tool: "refund".into(),
+            at_most: None,
+            currency: None,
+            uses: 5,
+            same: same
+                .map(|(at, is)| ((*at).to_owned(), (*is).into()))
+                .collect(),
+        }),
+    };
+    key.sign(&claims).unwrap()
 }
 
 /// Keys of orchestrators: what the old one has signed counts until it is taken out of the config.

@@ -1,6 +1,7 @@
 //! Bounded mandates: permission for several calls of one tool, up to a sum and a number, for a while.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -11,6 +12,7 @@ use serde_json::Value;
 use super::{Decider, Person, Standing};
 use crate::guard::Claim;
 use crate::names::{MandateId, RuleId, SessionKey, TicketId, ToolName, UpstreamName};
+use crate::policy::Gate;
 
 /// What an approver may widen a permission to, as a rule offers it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -98,6 +100,9 @@ pub struct Mandate {
     pub ticket: Option<TicketId>,
     /// Who gave it.
     pub granted_by: Person,
+    /// As whom they gave it; `None`: an orchestrator signed it.
+    #[serde(skip)]
+    pub given: Option<Given>,
     /// When.
     pub granted_at: Timestamp,
     /// What they wrote.
@@ -109,6 +114,20 @@ pub struct Mandate {
     /// When.
     pub ended_at: Option<Timestamp>,
 }
+
+/// As whom a person gave a mandate: what is asked about anew whenever it is used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Given {
+    /// The gate of the request.
+    pub gate: Gate,
+    /// Their roles.
+    pub roles: Vec<String>,
+    /// Whether they had just shown who they are.
+    pub strong: bool,
+}
+
+/// Whether whoever gave a mandate may give it still.
+pub type Stands = Arc<dyn Fn(&Mandate) -> bool + Send + Sync>;
 
 /// Which mandates to list, newest first.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,8 @@ mod ticket;
 
 pub use call::{Bound, Cap, Claiming, Origin, Presented, Resource, Standing, Terms};
 pub use mandate::{
-    Grants, Issued, Mandate, MandateFilter, MandateOffer, Mandated, NewMandate, Spend,
+    Given, Grants, Issued, Mandate, MandateFilter, MandateOffer, Mandated, NewMandate, Spend,
+    Stands,
 };
 pub use people::{Channel, Decider, Person, Voter};
 pub use state::{Cause, TicketState};

@@ -339,7 +339,7 @@ pub(super) async fn finish(tx: &Tx, attempt: &Attempt, outcome: &Outcome) -> Pg<
     }
     let mut note = rules::note(ended.event, &ticket);
     rules::add(&mut note.details, "attempt", attempt.number);
-    if let Outcome::Answered(receipt) = outcome {
+    if let Some(receipt) = outcome.receipt() {
         keep_receipt(tx, &attempt.ticket, receipt).await?;
         rules::add(&mut note.details, "status", receipt.status);
     }

@@ -8,11 +8,12 @@ use super::calls::{self, Taken, follow, insert, take};
 use super::db::{Fault, Pg, Tx};
 use super::reads::{find, hold, newest, read};
 use crate::names::{MandateId, SessionKey, TicketId};
+use crate::store::tickets::audit::ITSELF;
 use crate::store::tickets::columns::{self, Columns};
 use crate::store::tickets::rules::{self, Step};
 use crate::store::tickets::{
     AnswerError, Cause, Decider, Grants, Issued, Mandate, MandateFilter, NewMandate, Presented,
-    Spend, Standing, Ticket, TicketState,
+    Spend, Standing, Stands, Ticket, TicketState,
 };
 
 /// What became of a call that was brought to the mandates.
@@ -25,8 +26,8 @@ pub(super) enum Under {
 
 const INSERT: &str = "
 INSERT INTO mandate (id, tenant, issuer, subject, agent, session, upstream, tool, same, at_most, currency, uses, spent, used,
-                     rule, ticket, by_issuer, by_subject, granted_at, comment, expires_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, '0', 0, $13, $14, $15, $16, $17, $18, $19)";
+                     rule, ticket, by_issuer, by_subject, given, granted_at, comment, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, '0', 0, $13, $14, $15, $16, $17, $18, $19, $20)";
 
 async fn write(tx: &Tx, new: &Mandate) -> Pg<()> {
     let at_most = new.at_most.map(|sum| sum.to_string());
@@ -49,6 +50,7 @@ async fn write(tx: &Tx, new: &Mandate) -> Pg<()> {
             &new.ticket.as_ref().map(TicketId::as_str),
             &new.granted_by.issuer,
             &new.granted_by.subject,
+            &new.given.as_ref().map(calls::json).transpose()?,
             &new.granted_at.as_microsecond(),
             &new.comment,
             &new.expires_at.as_microsecond(),
@@ -115,13 +117,18 @@ pub(super) async fn end(tx: &Tx, id: &MandateId, by: &Decider) -> Pg<Option<Mand
     if found.ended_at.is_some() {
         return Ok(Some(found));
     }
+    write_end(tx, &found, by.record()).await?;
+    get(tx, id).await
+}
+
+async fn write_end(tx: &Tx, found: &Mandate, by: String) -> Pg<()> {
     tx.execute(
         "UPDATE mandate SET ended_by = $2, ended_at = $3 WHERE id = $1",
-        &[&id.as_str(), &by.record(), &tx.now],
+        &[&found.id.as_str(), &by, &tx.now],
     )
     .await?;
-    tx.note(rules::mandate_ended(&found, by));
-    get(tx, id).await
+    tx.note(rules::mandate_ended(found, by));
+    Ok(())
 }
 
 /// What was reserved for the ticket is free again.
@@ -153,12 +160,13 @@ async fn set_spent(tx: &Tx, id: &MandateId, used: u32, spent: Decimal) -> Pg<()>
     Ok(())
 }
 
-/// Reserves and claims under the oldest mandate that covers the call and has enough left.
+/// Reserves and claims under the oldest mandate that covers the call and has enough left. What covers it and does not stand is
+/// ended.
 pub(super) async fn claim_under(
     tx: &Tx,
     store: &Store,
-    call: &Presented,
-    spend: Option<&Spend>,
+    (call, spend): (&Presented, Option<&Spend>),
+    stands: &Stands,
 ) -> Pg<Under> {
     if call.terms.mandate.is_none() {
         return Ok(Under::None);
@@ -181,10 +189,13 @@ pub(super) async fn claim_under(
         )
         .await?;
     let candidates: Vec<Mandate> = rows.iter().map(columns::mandate).collect::<Pg<_>>()?;
-    let covering: Vec<_> = candidates
+    let covering = candidates
         .iter()
-        .filter(|found| rules::covers(found, call, spend, tx.at))
-        .collect();
+        .filter(|found| rules::covers(found, call, spend, tx.at));
+    let (covering, fallen): (Vec<_>, Vec<_>) = covering.partition(|found| stands(found));
+    for found in fallen {
+        write_end(tx, found, ITSELF.to_owned()).await?;
+    }
     let Some(first) = covering.first().map(|found| found.id.clone()) else {
         return Ok(Under::None);
     };

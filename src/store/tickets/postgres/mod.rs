@@ -33,8 +33,8 @@ use super::audit::{AuditRow, Head, Note};
 use super::logins::LogIns;
 use super::{
     Answer, AnswerError, Answering, Cause, Claiming, Decider, Filter, Issued, Mandate,
-    MandateFilter, Mandated, NewMandate, Opened, POLL, Presented, Resolution, Spend, Ticket,
-    TicketError, TicketLimits, TicketState, TicketStore,
+    MandateFilter, Mandated, NewMandate, Opened, POLL, Presented, Resolution, Spend, Stands,
+    Ticket, TicketError, TicketLimits, TicketState, TicketStore,
 };
 use crate::clock::Clock;
 use crate::names::{MandateId, TicketId};
@@ -189,11 +189,16 @@ impl TicketStore for Store {
         })
     }
 
-    fn claim_under(&self, call: Presented, spend: Option<Spend>) -> Answering<'_, Mandated> {
+    fn claim_under(
+        &self,
+        call: Presented,
+        spend: Option<Spend>,
+        stands: Stands,
+    ) -> Answering<'_, Mandated> {
         Box::pin(async move {
             let store = self.clone();
-            let under = step!(self, (store, call, spend), |tx, given| {
-                mandates::claim_under(tx, &given.0, &given.1, given.2.as_ref())
+            let under = step!(self, (store, call, spend, stands), |tx, given| {
+                mandates::claim_under(tx, &given.0, (&given.1, given.2.as_ref()), &given.3)
             })?;
             Ok(match under {
                 Under::None => Mandated::NoMandate,

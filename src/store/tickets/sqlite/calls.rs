@@ -319,7 +319,7 @@ pub(super) fn finish(tx: &Tx<'_>, attempt: &Attempt, outcome: &Outcome) -> Sql<b
     }
     let mut note = rules::note(ended.event, &ticket);
     rules::add(&mut note.details, "attempt", attempt.number);
-    if let Outcome::Answered(receipt) = outcome {
+    if let Some(receipt) = outcome.receipt() {
         keep_receipt(tx, &attempt.ticket, receipt)?;
         rules::add(&mut note.details, "status", receipt.status);
     }

@@ -10,6 +10,7 @@ use super::reads::{find, newest, read};
 use super::rows::{At, Json};
 use super::writer::Tx;
 use crate::names::{MandateId, SessionKey, TicketId};
+use crate::store::tickets::audit::ITSELF;
 use crate::store::tickets::rules::{self, Step};
 use crate::store::tickets::{
     AnswerError, Decider, Grants, Issued, Mandate, MandateFilter, NewMandate, Presented, Spend,
@@ -26,9 +27,9 @@ pub(super) enum Under {
 
 const INSERT: &str = "
 INSERT INTO mandate (id, tenant, issuer, subject, agent, session, upstream, tool, same, at_most, currency, uses, spent, used,
-                     rule, ticket, by_issuer, by_subject, granted_at, comment, expires_at)
+                     rule, ticket, by_issuer, by_subject, given, granted_at, comment, expires_at)
 VALUES (:id, :tenant, :issuer, :subject, :agent, :session, :upstream, :tool, :same, :at_most, :currency, :uses, :spent, 0,
-        :rule, :ticket, :by_issuer, :by_subject, :granted_at, :comment, :expires_at)";
+        :rule, :ticket, :by_issuer, :by_subject, :given, :granted_at, :comment, :expires_at)";
 
 fn write(tx: &Tx<'_>, new: &Mandate) -> Sql<()> {
     tx.db.prepare_cached(INSERT)?.execute(named_params! {
@@ -49,6 +50,7 @@ fn write(tx: &Tx<'_>, new: &Mandate) -> Sql<()> {
         ":ticket": new.ticket.as_ref().map(TicketId::as_str),
         ":by_issuer": new.granted_by.issuer,
         ":by_subject": new.granted_by.subject,
+        ":given": new.given.as_ref().map(Json),
         ":granted_at": At::new(new.granted_at),
         ":comment": new.comment,
         ":expires_at": At::new(new.expires_at),
@@ -113,11 +115,15 @@ pub(super) fn end(tx: &Tx<'_>, id: &MandateId, by: &Decider) -> Sql<Option<Manda
     if found.ended_at.is_some() {
         return Ok(Some(found));
     }
+    write_end(tx, &found, by.record())?;
+    get(tx, id)
+}
+
+fn write_end(tx: &Tx<'_>, found: &Mandate, by: String) -> Sql<()> {
     tx.db
         .prepare_cached("UPDATE mandate SET ended_by = ?2, ended_at = ?3 WHERE id = ?1")?
-        .execute(params![id.as_str(), by.record(), tx.now])?;
-    tx.note(rules::mandate_ended(&found, by))?;
-    get(tx, id)
+        .execute(params![found.id.as_str(), by, tx.now])?;
+    tx.note(rules::mandate_ended(found, by))
 }
 
 /// What was reserved for the ticket is free again.
@@ -144,8 +150,13 @@ fn set_spent(tx: &Tx<'_>, id: &MandateId, used: u32, spent: Decimal) -> Sql<()> 
     Ok(())
 }
 
-/// Reserves and claims under the oldest mandate that covers the call and has enough left.
-pub(super) fn claim_under(tx: &Tx<'_>, call: &Presented, spend: Option<&Spend>) -> Sql<Under> {
+/// Reserves and claims under the oldest mandate that covers the call and has enough left. What covers it and does not stand is
+/// ended.
+pub(super) fn claim_under(
+    tx: &Tx<'_>,
+    (call, spend): (&Presented, Option<&Spend>),
+    stands: &dyn Fn(&Mandate) -> bool,
+) -> Sql<Under> {
     if call.terms.mandate.is_none() {
         return Ok(Under::None);
     }
@@ -167,11 +178,14 @@ pub(super) fn claim_under(tx: &Tx<'_>, call: &Presented, spend: Option<&Spend>) 
             |row| columns::mandate(row),
         )?
         .collect::<Sql<_>>()?;
-    let mut covering = candidates
+    let covering = candidates
         .iter()
-        .filter(|found| rules::covers(found, call, spend, tx.now.0))
-        .peekable();
-    let Some(first) = covering.peek().map(|found| found.id.clone()) else {
+        .filter(|found| rules::covers(found, call, spend, tx.now.0));
+    let (covering, fallen): (Vec<_>, Vec<_>) = covering.partition(|found| stands(found));
+    for found in fallen {
+        write_end(tx, found, ITSELF.to_owned())?;
+    }
+    let Some(first) = covering.first().map(|found| found.id.clone()) else {
         return Ok(Under::None);
     };
     let pending = match rules::present(newest(tx, call)?, call, tx.now.0, tx.limits) {
@@ -183,7 +197,9 @@ pub(super) fn claim_under(tx: &Tx<'_>, call: &Presented, spend: Option<&Spend>) 
         Step::Tell(Standing::Approved(_)) => return Ok(Under::None),
         step => return follow(tx, call, step).map(Under::Said),
     };
-    let fits = covering.find_map(|found| rules::spent(found, call, spend).map(|now| (found, now)));
+    let fits = covering
+        .into_iter()
+        .find_map(|found| rules::spent(found, call, spend).map(|now| (found, now)));
     let Some((found, (used, sum))) = fits else {
         return Ok(Under::Exceeded(first));
     };

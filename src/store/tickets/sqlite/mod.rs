@@ -28,8 +28,8 @@ use self::writer::Writer;
 use super::audit::{AuditRow, Head, Note};
 use super::{
     Answer, AnswerError, Answering, Cause, Claiming, Decider, Filter, Issued, Mandate,
-    MandateFilter, Mandated, NewMandate, POLL, Presented, Resolution, Spend, Standing, Ticket,
-    TicketError, TicketLimits, TicketState, TicketStore,
+    MandateFilter, Mandated, NewMandate, POLL, Presented, Resolution, Spend, Standing, Stands,
+    Ticket, TicketError, TicketLimits, TicketState, TicketStore,
 };
 use crate::clock::Clock;
 use crate::names::{MandateId, TicketId};
@@ -221,10 +221,17 @@ impl TicketStore for Sqlite {
         Box::pin(self.0.run(move |tx| mandates::end(tx, &mandate, &by)))
     }
 
-    fn claim_under(&self, call: Presented, spend: Option<Spend>) -> Answering<'_, Mandated> {
+    fn claim_under(
+        &self,
+        call: Presented,
+        spend: Option<Spend>,
+        stands: Stands,
+    ) -> Answering<'_, Mandated> {
         Box::pin(async move {
             let writer = Arc::clone(&self.0);
-            let work = move |tx: &writer::Tx<'_>| mandates::claim_under(tx, &call, spend.as_ref());
+            let work = move |tx: &writer::Tx<'_>| {
+                mandates::claim_under(tx, (&call, spend.as_ref()), &*stands)
+            };
             let bound = self
                 .0
                 .run_then(work, |under| match under {

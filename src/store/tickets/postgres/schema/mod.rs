@@ -6,12 +6,16 @@ use super::db::Fault;
 use crate::store::tickets::TicketError;
 
 /// What makes each version from the one before it.
-const MIGRATIONS: [&str; 2] = [include_str!("0001.sql"), include_str!("0002.sql")];
+const MIGRATIONS: [&str; 3] = [
+    include_str!("0001.sql"),
+    include_str!("0002.sql"),
+    include_str!("0003.sql"),
+];
 
 /// The newest version.
-const SCHEMA: i32 = 2;
+const SCHEMA: i32 = 3;
 
-const _: () = assert!(MIGRATIONS.len() == 2);
+const _: () = assert!(MIGRATIONS.len() == 3);
 
 /// Key of the lock that one process holds while it makes or changes tables: `hptk`.
 const LOCK: i64 = 0x6870_746b;
