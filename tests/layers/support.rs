@@ -217,7 +217,7 @@ pub fn redacted(text: &str, verdict: &Verdict) -> String {
     let mut at = 0;
     for (range, with) in &rewrite.edits {
         edited.push_str(text.get(at..range.start).unwrap());
-        edited.push_str(with);
+        edited.push_str(with.as_str());
         at = range.end;
     }
     edited.push_str(text.get(at..).unwrap());

@@ -362,7 +362,7 @@ mod tests {
     use super::*;
     use crate::names::RuleId;
     use crate::verdict::{
-        Finding, LayerId, REMOVED, Reason, Rewrite, RewriteKind, Ruling, Verdict,
+        Finding, Instead, LayerId, Reason, Rewrite, RewriteKind, Ruling, Verdict,
     };
     use crate::wire::splice::Splice;
 
@@ -426,7 +426,7 @@ mod tests {
             let edited = edit(text, |text| match text.find(needle) {
                 Some(at) => Verdict::Rewrite(Rewrite {
                     kind: RewriteKind::Redact,
-                    edits: vec![(at..at + needle.len(), REMOVED.to_owned())],
+                    edits: vec![(at..at + needle.len(), Instead::Removed)],
                     finding: finding(),
                 }),
                 None => Verdict::Allow,
