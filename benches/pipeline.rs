@@ -16,7 +16,7 @@ use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use bytes::Bytes;
 use criterion::{Criterion, Throughput};
 use holdpoint::guard::{Guard, Parts};
-use holdpoint::item::{Exchange, Item, Leg, Located, Place, RouteKind, ToolOutput};
+use holdpoint::item::{Exchange, Item, Leg, Located, Origin, Place, RouteKind, ToolOutput};
 use holdpoint::layers::egress::{Class, Register, Registered, Scanner};
 use holdpoint::layers::{Context, LAYERS, Layer, Memo};
 use holdpoint::policy::{self, Policy};
@@ -258,6 +258,7 @@ fn scans(criterion: &mut Criterion, runtime: &Runtime, stores: &Stores) -> Resul
                 item: Item::ToolOutput(ToolOutput {
                     tool: None,
                     call_id: None,
+                    origin: Origin::Tool,
                     text: text_of_size.into(),
                 }),
             };

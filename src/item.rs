@@ -97,6 +97,16 @@ pub fn keep_sources(items: &mut [Located], message: &Bytes) {
     }
 }
 
+/// In whose place an untrusted text stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Origin {
+    /// A tool gave it, or an agent pasted it.
+    #[default]
+    Tool,
+    /// It is a turn of the user, whom the route's config does not trust as a whole.
+    Turn,
+}
+
 /// A text that a tool gave back: untrusted, one string leaf of the message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolOutput {
@@ -104,6 +114,8 @@ pub struct ToolOutput {
     pub tool: Option<ToolName>,
     /// Id of the call it answers, where the protocol has one.
     pub call_id: Option<Arc<str>>,
+    /// In whose place it stands.
+    pub origin: Origin,
     /// The decoded text.
     pub text: Arc<str>,
 }

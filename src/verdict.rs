@@ -426,13 +426,44 @@ pub struct Rewrite {
     /// How.
     pub kind: RewriteKind,
     /// What is replaced by what.
-    pub edits: Vec<(Range<usize>, String)>,
+    pub edits: Vec<(Range<usize>, Instead)>,
     /// Why.
     pub finding: Finding,
 }
 
 /// What stands in place of a removed instruction.
 pub const REMOVED: &str = "[holdpoint: removed: injection_detected]";
+
+/// What stands in place of a part of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Instead {
+    /// The part was taken out as an instruction: [`REMOVED`].
+    Removed,
+    /// Anything else, such as a mark or a character that no tokenizer takes for structure.
+    Text(String),
+}
+
+impl Instead {
+    /// The words themselves.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Removed => REMOVED,
+            Self::Text(text) => text,
+        }
+    }
+}
+
+impl From<String> for Instead {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&str> for Instead {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
 
 impl Rewrite {
     /// Whether the text still says all of it: it is only cleaned or marked.
@@ -443,9 +474,8 @@ impl Rewrite {
     /// What is taken out as an instruction, not only cleaned or marked.
     pub fn removed(&self) -> impl Iterator<Item = &Range<usize>> {
         let edits = self.edits.iter();
-        let edits =
-            edits.filter(|(_, instead)| self.kind == RewriteKind::Redact && instead == REMOVED);
-        edits.map(|(range, _)| range)
+        let removed = edits.filter(|(_, instead)| *instead == Instead::Removed);
+        removed.map(|(range, _)| range)
     }
 
     /// The text after the edits; `None` where an edit is not within it, cuts a character or overlaps another.
@@ -455,7 +485,7 @@ impl Rewrite {
         for (range, replacement) in &self.edits {
             out.push_str(text.get(done..range.start)?);
             text.get(range.clone())?;
-            out.push_str(replacement);
+            out.push_str(replacement.as_str());
             done = range.end;
         }
         out.push_str(text.get(done..)?);

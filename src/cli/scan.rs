@@ -7,18 +7,21 @@ use std::path::{Path, PathBuf};
 use super::{Failure, print, warn};
 use crate::policy;
 use crate::scan::{self, Judge};
+use crate::verdict::{LayerId, Mode};
 
 /// Arguments of `holdpoint scan`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// JSON lines (`.jsonl`, `.ndjson`), each an object with `text` and, if wanted, `id`, `tool` and `kind` (`tool_output`, `definition`
-    /// or `user`), answered by one line each; other files and folders get a report [default: JSON lines from standard input].
+    /// JSON lines (`.jsonl`, `.ndjson`), each an object with `text` and, if wanted, `id`, `tool`, `kind` (`tool_output`, `definition`
+    /// or `user`) and `tools`, answered by one line each; other files and folders get a report [default: JSON lines from standard
+    /// input].
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Score in 0..1 from which a text is flagged [default: what the policy redacts from, or 0.6].
+    /// Score in 0..1 from which a text is flagged and something taken out of it, whatever the policy says [default: what the policy
+    /// redacts from, or 0.6].
     #[arg(long, value_name = "SCORE")]
     threshold: Option<f64>,
-    /// Take the thresholds of this policy, per tool.
+    /// Take the thresholds and actions of this policy, per tool; `action` is what `serve` would do.
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
     /// Print the reference of the rules instead.
@@ -36,12 +39,19 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return Ok(());
     }
     let policy = args.policy.as_deref().map(policy::load).transpose()?;
-    let judge = Judge::new(
-        policy.map(|policy| policy.injection),
-        args.threshold,
-        args.explain,
-    )
-    .map_err(|error| Failure::Input(format!("error: {error}")))?;
+    if let Some(policy) = &policy {
+        for layer in [LayerId::Injection, LayerId::Catalog] {
+            let mode = policy.modes.of(layer);
+            if mode != Mode::Enforce {
+                warn(format!(
+                    "warning: the policy has `{layer}: {}`, and `action` says what it would do in mode `enforce`",
+                    mode.as_str()
+                ));
+            }
+        }
+    }
+    let judge = Judge::new(policy.as_ref(), args.threshold, args.explain)
+        .map_err(|error| Failure::Input(format!("error: {error}")))?;
     if args.paths.is_empty() {
         return lines(&judge, "standard input", &mut io::stdin().lock());
     }

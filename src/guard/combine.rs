@@ -67,7 +67,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::verdict::{Hold, RewriteKind};
+    use crate::verdict::{Hold, Instead, RewriteKind};
 
     fn finding(layer: LayerId) -> Finding {
         Finding {
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn rewrites_of_two_layers_join_without_overlap() {
-        let rewrite = |edits: Vec<(std::ops::Range<usize>, String)>| {
+        let rewrite = |edits: Vec<(std::ops::Range<usize>, Instead)>| {
             Verdict::Rewrite(Rewrite {
                 kind: RewriteKind::Redact,
                 edits,

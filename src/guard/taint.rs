@@ -111,7 +111,7 @@ impl Guard {
         came: bool,
     ) -> Result<(), Undecided> {
         if remembers(exchange) {
-            memo.hand_over(&self.recalls, &exchange.session);
+            memo.hand_over(&self.recalls, exchange);
         }
         let Some(key) = exchange.session.key.as_ref().filter(|_| came) else {
             return Ok(());

@@ -6,8 +6,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::catalog::Worst;
-use super::injection::{Placed, Recall, Recalls};
+use super::injection::{Placed, Recall, Recalls, ToolNames};
 use super::support::Answer;
+use crate::item::Exchange;
 use crate::principal::Session;
 
 /// Answers that one exchange keeps; further ones are asked for each time.
@@ -20,6 +21,7 @@ pub struct Memo {
     recall: Mutex<Recall>,
     blocked: Mutex<HashMap<Option<Arc<str>>, Option<Placed>>>,
     worst: OnceLock<Worst>,
+    tools: OnceLock<ToolNames>,
 }
 
 impl fmt::Debug for Memo {
@@ -38,9 +40,17 @@ impl Memo {
     }
 
     /// Keeps what the session has said by now.
-    pub(crate) fn hand_over(self, recalls: &Recalls, session: &Session) {
+    pub(crate) fn hand_over(self, recalls: &Recalls, exchange: &Exchange) {
         let recall = self.recall.into_inner();
-        recalls.keep(session, recall.unwrap_or_else(PoisonError::into_inner));
+        let mut recall = recall.unwrap_or_else(PoisonError::into_inner);
+        recall.learn(exchange);
+        recalls.keep(&exchange.session, recall);
+    }
+
+    /// Names of the session's tools, where some are known that tell anything.
+    pub(super) fn tools(&self, exchange: &Exchange) -> Option<&ToolNames> {
+        let names = self.tools.get_or_init(|| self.recall().names(exchange));
+        (!names.is_empty()).then_some(names)
     }
 
     /// What the texts before this one said.

@@ -136,7 +136,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::item::{Item, Place, ToolOutput};
+    use crate::item::{Item, Origin, Place, ToolOutput};
     use crate::wire::json::{BODY_DEPTH, Document};
 
     fn counted(json: &str, judged: &[&str]) -> Vec<(Unscanned, usize)> {
@@ -154,6 +154,7 @@ mod tests {
                     item: Item::ToolOutput(ToolOutput {
                         tool: None,
                         call_id: None,
+                        origin: Origin::Tool,
                         text: (*text).into(),
                     }),
                 }

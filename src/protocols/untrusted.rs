@@ -11,6 +11,7 @@
 use std::ops::Range;
 
 use super::texts::{Source, Texts};
+use crate::item::Origin;
 use crate::provenance::Speaker;
 use crate::settings::Untrusted;
 use crate::wire::json::Node;
@@ -23,6 +24,15 @@ pub fn is_whole(rules: &Untrusted, role: &str) -> bool {
     rules.roles.iter().any(|known| known == role)
 }
 
+/// In whose place all that this role says stands: a user speaks to the model by right, also where nobody vouches for him.
+pub fn origin(role: &str) -> Origin {
+    if role == TAGGED_ROLE {
+        Origin::Turn
+    } else {
+        Origin::Tool
+    }
+}
+
 /// Adds what is untrusted of one turn. `parts` are its texts in order, each with its JSON Pointer; `pointer` is where they all
 /// stand. What the config trusts is noted as said by the user or the operator.
 pub fn turn<'d>(
@@ -32,9 +42,13 @@ pub fn turn<'d>(
     parts: Vec<(&'d Node, String)>,
     pointer: &str,
 ) {
-    let source = Source::default();
+    let whole = is_whole(rules, role);
+    let source = Source {
+        origin: if whole { origin(role) } else { Origin::Tool },
+        ..Source::default()
+    };
     let from = texts.len();
-    if is_whole(rules, role) {
+    if whole {
         for (node, pointer) in parts {
             texts.text(node, pointer, &source);
         }

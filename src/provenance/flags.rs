@@ -22,6 +22,7 @@ impl Flags {
     /// Whether the layer finds something in such a text of the tool.
     pub(super) fn is_flagged(&self, tool: Option<&ToolName>, text: &Text) -> bool {
         let threshold = self.0.for_tool(tool).lowest();
-        threshold.is_some_and(|threshold| text.flagged(injection::score) >= threshold)
+        let score = |text: &str| injection::score(text, injection::Kind::ToolOutput);
+        threshold.is_some_and(|threshold| text.flagged(score) >= threshold)
     }
 }

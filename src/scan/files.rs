@@ -5,8 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Answer, Judge, Verdict, excerpt, line_of, on_all_cores};
-use crate::layers::injection::Kind;
+use super::{Answer, Given, Judge, Verdict, excerpt, line_of, on_all_cores};
 
 /// Files of a batch.
 const BATCH: usize = 64;
@@ -109,7 +108,10 @@ fn look(judge: &Judge, path: &Path) -> io::Result<Judged> {
     let Ok(text) = String::from_utf8(fs::read(path)?) else {
         return Ok(Judged::Skipped("not UTF-8 text"));
     };
-    let answer = judge.judge(&text, None, Kind::ToolOutput);
+    let answer = judge.judge(&Given {
+        text: &text,
+        ..Given::default()
+    });
     let mut shown = String::new();
     for place in &answer.findings {
         let range = place.start..place.end;

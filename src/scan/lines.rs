@@ -5,7 +5,7 @@ use std::io::{self, BufRead, Read as _};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Answer, Judge, Verdict, on_all_cores};
+use super::{Answer, Given, Judge, Verdict, on_all_cores};
 use crate::layers::injection::Kind;
 use crate::names::ToolName;
 
@@ -26,6 +26,8 @@ struct Line {
     tool: Option<String>,
     #[serde(default)]
     kind: Option<String>,
+    #[serde(default)]
+    tools: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -115,7 +117,12 @@ fn answer(judge: &Judge, number: u64, line: &[u8]) -> Answered {
     match read(line) {
         Ok((line, kind)) => {
             let tool = line.tool.as_deref().map(ToolName::from);
-            let answer = judge.judge(&line.text, tool.as_ref(), kind);
+            let answer = judge.judge(&Given {
+                text: &line.text,
+                kind,
+                tool: tool.as_ref(),
+                tools: &line.tools,
+            });
             let out = Out {
                 id: &line.id,
                 answer: &answer,
@@ -153,7 +160,7 @@ fn read(line: &[u8]) -> Result<(Line, Kind), String> {
     // What the parser says of a value may quote it: only where it stands is told.
     let line: Line = serde_json::from_slice(line).map_err(|error| {
         let what = if error.is_data() {
-            "not an object with a string `text`"
+            "not an object with a string `text`, and names alone in `tools`"
         } else {
             "not JSON"
         };

@@ -12,9 +12,10 @@ use serde::Serialize;
 pub use files::{Report, files, report};
 pub use lines::{Summary, lines};
 
-use crate::layers::injection::{self, Kind, Place, Profile, Scan, Scanner};
+use crate::layers::catalog;
+use crate::layers::injection::{self, Kind, Place, Profile, Scan, Scanner, ToolNames};
 use crate::names::ToolName;
-use crate::policy::{InjectionPolicy, Thresholds};
+use crate::policy::{DefinitionsPolicy, InjectionPolicy, Policy, Thresholds};
 
 /// Score from which a place is told of, flagged or not.
 const TOLD: f64 = 0.35;
@@ -22,16 +23,35 @@ const TOLD: f64 = 0.35;
 /// From which score on a text is flagged, if nothing else is said: what is clearly an instruction.
 pub const THRESHOLD: f64 = 0.6;
 
-/// From which score on a text is withheld as a whole, if nothing else is said.
-const BLOCK: f64 = 0.85;
+/// What becomes of texts where no policy says it.
+const USUAL: Thresholds = Thresholds {
+    annotate: Some(TOLD),
+    redact: Some(THRESHOLD),
+    block: Some(0.85),
+    ..Thresholds::never()
+};
 
 /// How texts are judged.
 #[derive(Debug)]
 pub struct Judge {
     scanner: &'static Scanner,
-    policy: Option<InjectionPolicy>,
+    outputs: InjectionPolicy,
+    definitions: DefinitionsPolicy,
     threshold: Option<f64>,
     explain: bool,
+}
+
+/// A text with what is known of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Given<'a> {
+    /// The text.
+    pub text: &'a str,
+    /// What it is.
+    pub kind: Kind,
+    /// The tool that gave it, or that it defines.
+    pub tool: Option<&'a ToolName>,
+    /// Names of the tools of the session.
+    pub tools: &'a [String],
 }
 
 /// What becomes of a text.
@@ -68,7 +88,8 @@ pub struct Answer {
     pub verdict: Verdict,
     /// The highest score of a place, 0..1.
     pub score: f64,
-    /// What the layer would do: `none`, `annotate`, `redact` or `block`.
+    /// What the layer does where it enforces: `none`, `clean`, `annotate`, `redact` or `block`; of a definition `none`, `remove` or
+    /// `refuse`.
     pub action: &'static str,
     /// The places, by start.
     pub findings: Vec<Told>,
@@ -78,60 +99,113 @@ pub struct Answer {
 }
 
 impl Judge {
-    /// With the scanner of this build.
+    /// With the scanner of this build. `threshold` is the score from which something is taken out, whatever the policy says.
     ///
     /// # Errors
     /// A scanner that cannot be made, or a threshold that is no score.
     pub fn new(
-        policy: Option<InjectionPolicy>,
+        policy: Option<&Policy>,
         threshold: Option<f64>,
         explain: bool,
     ) -> Result<Self, String> {
         if threshold.is_some_and(|threshold| !(threshold > 0.0 && threshold <= 1.0)) {
             return Err("`--threshold` is not a score above 0 and at most 1; 0.6 flags what is clearly an instruction".to_owned());
         }
-        let scanner = injection::scanner()?;
+        let usual = InjectionPolicy {
+            default: USUAL,
+            tools: Vec::new(),
+        };
         Ok(Self {
-            scanner,
-            policy,
+            scanner: injection::scanner()?,
+            outputs: policy.map_or(usual, |policy| policy.injection.clone()),
+            definitions: policy.map_or_else(DefinitionsPolicy::default, |of| of.definitions),
             threshold,
             explain,
         })
     }
 
-    /// Judges a text of a tool.
-    pub fn judge(&self, text: &str, tool: Option<&ToolName>, kind: Kind) -> Answer {
-        let scan = self.scanner.scan(text, &Profile { kind, tools: &[] });
-        let score = scan.score();
-        let thresholds = self.policy.as_ref().map(|policy| policy.for_tool(tool));
-        let threshold = self
-            .threshold
-            .or(thresholds.map(|of| of.redact.or(of.block).unwrap_or(f64::INFINITY)))
-            .unwrap_or(THRESHOLD);
-        Answer {
-            verdict: if score >= threshold {
-                Verdict::Flag
-            } else {
-                Verdict::Allow
-            },
-            score: rounded(score),
-            action: Self::action(score, threshold, thresholds),
-            findings: scan.places(TOLD.min(threshold)).iter().map(told).collect(),
-            phrases: self.explain.then(|| phrases(&scan)),
-        }
+    /// Judges a text.
+    pub fn judge(&self, given: &Given<'_>) -> Answer {
+        let tools = ToolNames::new(given.tools.iter().map(String::as_str));
+        let profile = Profile {
+            kind: given.kind,
+            tools: Some(&tools).filter(|tools| !tools.is_empty()),
+        };
+        let scan = self.scanner.scan(given.text, &profile);
+        let mut answer = match given.kind {
+            Kind::Definition => self.definition(given, &scan),
+            Kind::ToolOutput | Kind::User => self.output(given, &scan),
+        };
+        answer.phrases = self.explain.then(|| phrases(&scan));
+        answer
     }
 
-    fn action(score: f64, threshold: f64, thresholds: Option<Thresholds>) -> &'static str {
-        let block = thresholds.map_or(Some(BLOCK), |of| of.block);
-        if score >= threshold && block.is_some_and(|block| score >= block) {
-            "block"
-        } else if score >= threshold {
-            "redact"
-        } else if thresholds.is_none() && score >= TOLD {
-            "annotate"
-        } else {
-            "none"
+    fn output(&self, given: &Given<'_>, scan: &Scan) -> Answer {
+        let actions = self.actions(given.tool);
+        let flagged = [actions.redact, actions.block, actions.annotate];
+        let threshold = flagged.into_iter().flatten().next();
+        let threshold = threshold.unwrap_or(f64::INFINITY);
+        let action = injection::action(given.text, scan, &actions);
+        answer(scan, scan.score(), threshold, action)
+    }
+
+    /// Which actions hold for a tool's texts.
+    fn actions(&self, tool: Option<&ToolName>) -> Thresholds {
+        let mut actions = self.outputs.for_tool(tool);
+        if let Some(threshold) = self.threshold {
+            actions.redact = Some(threshold);
+            actions.annotate = actions.annotate.filter(|annotate| *annotate < threshold);
+            actions.block = actions.block.map(|block| block.max(threshold));
         }
+        actions
+    }
+
+    /// A definition goes as a whole, or takes its list with it; it has rules of its own.
+    fn definition(&self, given: &Given<'_>, scan: &Scan) -> Answer {
+        let others: Vec<&str> = given.tools.iter().map(String::as_str).collect();
+        let own = given.tool.map_or("", ToolName::as_str);
+        let (score, rules) = catalog::weigh(given.text, own, &others);
+        let mut of = self.definitions;
+        if let Some(threshold) = self.threshold {
+            of.remove = Some(threshold);
+            of.refuse = of.refuse.map(|refuse| refuse.max(threshold));
+        }
+        let reaches = |least: Option<f64>| least.is_some_and(|least| score >= least);
+        let action = match (reaches(of.refuse), reaches(of.remove)) {
+            (true, _) => "refuse",
+            (false, true) => "remove",
+            (false, false) => "none",
+        };
+        let threshold = of.lowest().unwrap_or(f64::INFINITY);
+        let mut answer = answer(scan, score, threshold, action);
+        if score >= TOLD.min(threshold)
+            && let Some(rule) = rules.into_iter().find(|rule| *rule != catalog::SCANNED)
+        {
+            let whole = Told {
+                rule,
+                family: "definition",
+                score: rounded(score),
+                start: 0,
+                end: given.text.len(),
+                view: "text",
+            };
+            answer.findings.insert(0, whole);
+        }
+        answer
+    }
+}
+
+fn answer(scan: &Scan, score: f64, threshold: f64, action: &'static str) -> Answer {
+    Answer {
+        verdict: if score >= threshold {
+            Verdict::Flag
+        } else {
+            Verdict::Allow
+        },
+        score: rounded(score),
+        action,
+        findings: scan.places(TOLD.min(threshold)).iter().map(told).collect(),
+        phrases: None,
     }
 }
 

@@ -366,7 +366,7 @@ fn only_the_ruled_leaves_change() {
         Item::ToolOutput(output) => match output.text.find("EVIL") {
             Some(at) => Verdict::Rewrite(Rewrite {
                 kind: RewriteKind::Redact,
-                edits: vec![(at..at + 4, "X".to_owned())],
+                edits: vec![(at..at + 4, "X".into())],
                 finding: finding(Reason::InjectionDetected),
             }),
             None => Verdict::Allow,

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use holdpoint::coverage::looks;
 use holdpoint::guard::{Guard, Parts};
 use holdpoint::item::{
-    Arguments, Exchange, Item, Leg, Located, ModelText, Place, ProviderTool, RouteKind, ToolCall,
-    ToolDefinition, ToolOutput,
+    Arguments, Exchange, Item, Leg, Located, ModelText, Origin, Place, ProviderTool, RouteKind,
+    ToolCall, ToolDefinition, ToolOutput,
 };
 use holdpoint::policy::{self, Policy};
 use holdpoint::principal::{Principal, Session};
@@ -79,6 +79,7 @@ async fn the_layers_named_for_a_kind_are_those_that_judge_it() {
     let output = Item::ToolOutput(ToolOutput {
         tool: None,
         call_id: None,
+        origin: Origin::Tool,
         text: "done".into(),
     });
     let provider = Item::ProviderTool(ProviderTool {

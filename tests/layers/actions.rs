@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use holdpoint::guard::Guard;
-use holdpoint::item::{Exchange, Item, Located, Place, RouteKind, ToolOutput};
+use holdpoint::item::{Exchange, Item, Located, Origin, Place, RouteKind, ToolOutput};
 use holdpoint::layers::injection::MarkerKey;
 use holdpoint::names::{SessionKey, ToolName};
 use holdpoint::policy;
@@ -43,6 +43,7 @@ fn conversation(session: &str, outputs: &[(&str, &str, &str)]) -> Exchange {
             item: Item::ToolOutput(ToolOutput {
                 tool: Some(ToolName::from(*tool)),
                 call_id: Some((*call).into()),
+                origin: Origin::Tool,
                 text: (*text).into(),
             }),
         });

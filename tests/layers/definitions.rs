@@ -1,7 +1,9 @@
 //! Definitions that speak to the model for another purpose than their tool.
 
 use holdpoint::guard::Guard;
-use holdpoint::item::{Exchange, Item, Leg, Located, Place, RouteKind, ToolDefinition, ToolOutput};
+use holdpoint::item::{
+    Exchange, Item, Leg, Located, Origin, Place, RouteKind, ToolDefinition, ToolOutput,
+};
 use holdpoint::layers::catalog::{DEFINITION_RULES, DEFINITION_SHADOW};
 use holdpoint::names::ToolName;
 use holdpoint::policy;
@@ -145,6 +147,7 @@ async fn a_servers_own_instructions_are_read_as_a_definition() {
             Item::ToolOutput(ToolOutput {
                 tool: Some(ToolName::from("initialize")),
                 call_id: Some("1".into()),
+                origin: Origin::Tool,
                 text: text.into(),
             }),
             "ann",

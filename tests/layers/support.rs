@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use holdpoint::guard::{Guard, Parts};
 use holdpoint::item::{
-    Arguments, Exchange, Item, Leg, Located, Place, RouteKind, ToolCall, ToolOutput,
+    Arguments, Exchange, Item, Leg, Located, Origin, Place, RouteKind, ToolCall, ToolOutput,
 };
 use holdpoint::layers::egress::Entry;
 use holdpoint::names::{RouteName, ToolName, UpstreamName};
@@ -146,6 +146,7 @@ pub async fn output_verdict(guard: &Guard, tool: &str, text: &str) -> Verdict {
     let item = Item::ToolOutput(ToolOutput {
         tool: Some(ToolName::from(tool)),
         call_id: None,
+        origin: Origin::Tool,
         text: text.into(),
     });
     verdict(guard, item, "ann").await.0
@@ -217,7 +218,7 @@ pub fn redacted(text: &str, verdict: &Verdict) -> String {
     let mut at = 0;
     for (range, with) in &rewrite.edits {
         edited.push_str(text.get(at..range.start).unwrap());
-        edited.push_str(with);
+        edited.push_str(with.as_str());
         at = range.end;
     }
     edited.push_str(text.get(at..).unwrap());

@@ -314,7 +314,7 @@ fn what_is_split_over_parts_is_seen() {
         let mut verdict = redact(located);
         if let Verdict::Rewrite(rewrite) = &mut verdict {
             for (_, instead) in &mut rewrite.edits {
-                holdpoint::verdict::REMOVED.clone_into(instead);
+                *instead = holdpoint::verdict::Instead::Removed;
             }
         }
         verdict

@@ -120,7 +120,7 @@ pub fn text(located: &Located) -> &str {
 pub fn redact(located: &Located) -> Verdict {
     let edits: Vec<_> = text(located)
         .match_indices(BAD)
-        .map(|(at, bad)| (at..at + bad.len(), "[x]".to_owned()))
+        .map(|(at, bad)| (at..at + bad.len(), "[x]".into()))
         .collect();
     match &located.item {
         _ if edits.is_empty() => Verdict::Allow,

@@ -86,7 +86,7 @@ fn only_the_ruled_leaves_change() {
     let edited = forward(REQUEST, &|pointer| match pointer {
         "/messages/2/content" => Verdict::Rewrite(Rewrite {
             kind: RewriteKind::Redact,
-            edits: vec![(0..4, "leaf".to_owned()), (12..14, "\"\n".to_owned())],
+            edits: vec![(0..4, "leaf".into()), (12..14, "\"\n".into())],
             finding: finding(Reason::InjectionDetected),
         }),
         "/messages/3/content/1/source/a~1b/0" => deny(Reason::InjectionDetected),
@@ -109,7 +109,7 @@ fn an_edit_that_does_not_fit_the_text_is_not_written() {
         let items = adapter().read(&request).unwrap();
         let edits: Vec<_> = edits
             .iter()
-            .map(|(from, to)| (*from..*to, String::new()))
+            .map(|(from, to)| (*from..*to, "".into()))
             .collect();
         let decision = decision(&items, &|located| match &*located.place.pointer {
             "/messages/2/content" => Verdict::Rewrite(Rewrite {

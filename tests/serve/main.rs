@@ -19,6 +19,7 @@ mod http2;
 mod identity;
 mod lifecycle;
 mod origins;
+mod profiles;
 mod provenance;
 mod recording;
 mod rendered;

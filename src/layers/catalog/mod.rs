@@ -15,6 +15,7 @@ pub(crate) use conditions::{amount, number, passes};
 use definitions::Definitions;
 pub(in crate::layers) use definitions::Worst;
 pub use definitions::{DefinitionRule, RULES as DEFINITION_RULES, SHADOW as DEFINITION_SHADOW};
+pub(crate) use definitions::{SCANNED, weigh};
 
 use futures_util::future::BoxFuture;
 

@@ -188,7 +188,10 @@ impl Egress {
         Verdict::Rewrite(Rewrite {
             kind: RewriteKind::Redact,
             finding: objection(id, None, denied),
-            edits,
+            edits: edits
+                .into_iter()
+                .map(|(range, text)| (range, text.into()))
+                .collect(),
         })
     }
 

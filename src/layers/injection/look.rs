@@ -7,7 +7,8 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use aws_lc_rs::digest::{Context, SHA256};
 
-use super::scan::{Profile, Scan, Scanner};
+use super::profile::Profile;
+use super::scan::{Scan, Scanner};
 
 /// Scans that are remembered, in two generations: what is used moves to the young one, and the old one goes as a whole.
 const ENTRIES: usize = 16_384;
@@ -38,20 +39,38 @@ pub(in crate::layers) struct Placed {
     pub(super) rules: Vec<&'static str>,
 }
 
+/// How the texts of one item are looked at.
+pub(super) struct Eye<'a> {
+    pub(super) scanner: &'a Scanner,
+    pub(super) profile: &'a Profile<'a>,
+    /// Score from which a place counts.
+    pub(super) least: f64,
+}
+
+impl Eye<'_> {
+    pub(super) fn look(&self, text: &str) -> Arc<Scan> {
+        look(self.scanner, text, self.profile)
+    }
+}
+
 /// Scans a text, or remembers how it was scanned.
-pub(super) fn look(scanner: &Scanner, text: &str) -> Arc<Scan> {
+pub(super) fn look(scanner: &Scanner, text: &str, profile: &Profile<'_>) -> Arc<Scan> {
     if text.len() < SHORTEST {
-        return Arc::new(scanner.scan(text, &Profile::default()));
+        return Arc::new(scanner.scan(text, profile));
     }
     let mut hasher = Context::new(&SHA256);
+    hasher.update(&[profile.kind.tag()]);
+    if let Some(tools) = profile.tools {
+        hasher.update(tools.digest());
+    }
     hasher.update(text.as_bytes());
     let Ok(key) = Key::try_from(hasher.finish().as_ref()) else {
-        return Arc::new(scanner.scan(text, &Profile::default()));
+        return Arc::new(scanner.scan(text, profile));
     };
     if let Some(known) = remembered(&key) {
         return known;
     }
-    let scan = Arc::new(scanner.scan(text, &Profile::default()));
+    let scan = Arc::new(scanner.scan(text, profile));
     if scan.findings.len() <= PHRASES {
         keep(key, &scan);
     }

@@ -9,10 +9,12 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::extent;
-use super::look::{self, Placed};
+use super::look::{self, Eye, Placed};
+use super::offered;
+use super::profile::ToolNames;
 use super::rules::Family;
-use super::scan::{Finding, Scan, Scanner};
-use crate::item::ToolOutput;
+use super::scan::{Finding, Scan};
+use crate::item::{Exchange, ToolOutput};
 use crate::names::ToolName;
 use crate::principal::Session;
 
@@ -22,8 +24,11 @@ const HALF_LIFE: f64 = 3.0;
 /// What the output itself must say before others are added to it.
 const OWN: f64 = 0.2;
 
-/// Tools of one conversation that are remembered.
+/// Tools of one conversation whose outputs are remembered.
 const SOURCES: usize = 32;
+
+/// Names of tools of one session that are remembered.
+const TOOLS: usize = 512;
 
 /// Bytes at the end of an output, and at the start of the next, that are read as one.
 const SEAM: usize = 256;
@@ -45,6 +50,8 @@ pub(in crate::layers) struct Recall {
     sources: Vec<Source>,
     /// The last key of an object, and where it stands.
     key: Option<(String, Arc<str>)>,
+    /// Tools that the session was offered.
+    tools: Arc<[ToolName]>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -57,6 +64,22 @@ struct Source {
 }
 
 impl Recall {
+    /// Names of the tools that the session was offered before a message, and of those that the message offers.
+    pub(in crate::layers) fn names(&self, exchange: &Exchange) -> ToolNames {
+        let all = offered(exchange).chain(self.tools.iter());
+        ToolNames::new(all.map(ToolName::as_str))
+    }
+
+    /// Remembers what a message offers.
+    pub(in crate::layers) fn learn(&mut self, exchange: &Exchange) {
+        let is_new = |tool: &&ToolName| !self.tools.contains(tool);
+        let new: Vec<_> = offered(exchange).filter(is_new).cloned().collect();
+        if !new.is_empty() {
+            let all = new.into_iter().chain(self.tools.iter().cloned());
+            self.tools = all.take(TOOLS).collect();
+        }
+    }
+
     /// Another message, whose outputs may answer without naming a call.
     pub(in crate::layers) const fn next_message(&mut self) {
         self.calls = self.calls.saturating_add(1);
@@ -68,26 +91,19 @@ impl Recall {
     }
 
     /// A place over the key that stands at `pointer` and the start of its value.
-    pub(super) fn under(
-        &mut self,
-        scanner: &Scanner,
-        pointer: &str,
-        text: &str,
-        least: f64,
-    ) -> Option<Placed> {
+    pub(super) fn under(&mut self, eye: &Eye<'_>, pointer: &str, text: &str) -> Option<Placed> {
         let (at, key) = self.key.take()?;
         let has_words = key.contains([' ', '_', '-', '.']);
-        (has_words && at == pointer).then(|| crossing(scanner, &key, text, least))?
+        (has_words && at == pointer).then(|| crossing(eye, &key, text))?
     }
 
     /// Adds to the `places` of an output what earlier ones say, and remembers the output. `redacted` is the score from which
     /// phrases were taken out and say nothing any more.
     pub(super) fn hear(
         &mut self,
-        scanner: &Scanner,
+        eye: &Eye<'_>,
         output: &ToolOutput,
         (scan, places): (&Scan, &mut Vec<Placed>),
-        least: f64,
         redacted: f64,
     ) {
         if output.call_id != self.call {
@@ -107,12 +123,12 @@ impl Recall {
             },
             |at| self.sources.remove(at),
         );
-        if let Some(recalled) = source.seam(scanner, text, least, now) {
+        if let Some(recalled) = source.seam(eye, text, now) {
             places.push(recalled);
         }
         for place in look::places(scan, OWN) {
             let lifted = source.lifted(scan, &place, now);
-            if lifted >= least && lifted > place.score {
+            if lifted >= eye.least && lifted > place.score {
                 match places.iter_mut().find(|known| known.span == place.span) {
                     Some(known) => known.score = known.score.max(lifted),
                     None => places.push(Placed {
@@ -145,11 +161,11 @@ impl Source {
     }
 
     /// The worst place over the end of an output before and the start of this one.
-    fn seam(&self, scanner: &Scanner, text: &str, least: f64, now: u32) -> Option<Placed> {
+    fn seam(&self, eye: &Eye<'_>, text: &str, now: u32) -> Option<Placed> {
         self.tails
             .iter()
             .filter(|(_, then)| *then < now)
-            .filter_map(|(tail, _)| crossing(scanner, tail, text, least))
+            .filter_map(|(tail, _)| crossing(eye, tail, text))
             .max_by(|a, b| a.score.total_cmp(&b.score))
     }
 
@@ -182,20 +198,20 @@ impl Source {
 
 /// The worst place with a phrase that begins in what stands before a text and ends in the text, as a place of the text. Phrases on
 /// both sides do not make one: those before have been judged.
-fn crossing(scanner: &Scanner, before: &str, text: &str, least: f64) -> Option<Placed> {
+fn crossing(eye: &Eye<'_>, before: &str, text: &str) -> Option<Placed> {
     let head = text.get(..text.floor_char_boundary(SEAM))?;
     let mut worst: Option<Placed> = None;
     for between in [" ", ""] {
         let joined = format!("{before}{between}{head}");
         let start = before.len() + between.len();
-        let scan = look::look(scanner, &joined);
+        let scan = eye.look(&joined);
         let over: Vec<&Finding> = scan
             .findings
             .iter()
             .filter(|hit| !hit.family.is_weak() && hit.start < before.len() && hit.end > start)
             .collect();
         let is_split = |place: &Placed| over.iter().any(|hit| place.span.contains(&hit.start));
-        for place in look::places(&scan, least).into_iter().filter(is_split) {
+        for place in look::places(&scan, eye.least).into_iter().filter(is_split) {
             let within = 0..place.span.end.saturating_sub(start);
             if worst.as_ref().is_none_or(|worst| place.score > worst.score) {
                 let extent = extent::extent(text, &within);
@@ -268,7 +284,8 @@ impl Recalls {
 
     /// Remembers it.
     pub(in crate::layers) fn keep(&self, session: &Session, recall: Recall) {
-        let Some(key) = key(session).filter(|_| !recall.sources.is_empty()) else {
+        let says_nothing = recall.sources.is_empty() && recall.tools.is_empty();
+        let Some(key) = key(session).filter(|_| !says_nothing) else {
             return;
         };
         let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);

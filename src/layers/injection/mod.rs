@@ -14,6 +14,7 @@ mod memory;
 pub mod model;
 mod pattern;
 mod places;
+mod profile;
 mod quotation;
 mod rules;
 mod scan;
@@ -37,17 +38,19 @@ use futures_util::future::BoxFuture;
 use actions::Stretch;
 pub use actions::{DATA, DATA_END, HIDDEN, MarkerKey, REMOVED};
 pub(crate) use actions::{Marker, bare, tells_of_finding};
+use look::Eye;
 pub(in crate::layers) use look::Placed;
 pub(in crate::layers) use memory::Recall;
 pub use memory::Recalls;
 pub use places::{Place, Reading};
+pub use profile::{Kind, Profile, ToolNames};
 pub use rules::{Family, Rule, WEAK_CAP, reference, rules};
-pub use scan::{Corroborator, Finding as Phrase, Kind, Profile, Scan, Scanner, Skipped};
+pub use scan::{Corroborator, Finding as Phrase, Scan, Scanner, Skipped};
 
 use super::support::finding;
 use super::{Context, Layer, LayerDef};
-use crate::item::{Item, Located, RouteKind, ToolOutput};
-use crate::names::RuleId;
+use crate::item::{Exchange, Item, Located, Origin, RouteKind, ToolOutput};
+use crate::names::{RuleId, ToolName};
 use crate::policy::{Policy, Spotlight, Thresholds, Withhold};
 use crate::principal::Session;
 use crate::source::{Problem, Problems};
@@ -64,6 +67,9 @@ pub const INJECTION: LayerDef = LayerDef {
 
 /// Most rules that a finding names.
 const NAMED: usize = 4;
+
+/// Where MCP has a server's own instructions.
+const INSTRUCTIONS: &str = "/result/instructions";
 
 struct Injection {
     policy: Arc<Policy>,
@@ -118,21 +124,25 @@ impl Injection {
         let actions = self.policy.injection.for_tool(output.tool.as_ref());
         let mut places = Vec::new();
         if let Some(least) = actions.lowest() {
-            let scan = look::look(self.scanner, &output.text);
+            let profile = profile(located, output, context);
+            let scan = look::look(self.scanner, &output.text, &profile);
             places = look::places(&scan, least);
             let redacted = actions.redact.unwrap_or(f64::INFINITY);
+            let eye = Eye {
+                scanner: self.scanner,
+                profile: &profile,
+                least,
+            };
             let mut recall = context.memo.recall();
             let pointer = &located.place.pointer;
             if is_key(located) {
                 recall.key(pointer, &output.text);
             } else {
-                places.extend(recall.under(self.scanner, pointer, &output.text, least));
+                places.extend(recall.under(&eye, pointer, &output.text));
             }
-            recall.hear(self.scanner, output, (&scan, &mut places), least, redacted);
+            recall.hear(&eye, output, (&scan, &mut places), redacted);
         }
-        let worst = places.iter().max_by(|a, b| a.score.total_cmp(&b.score));
-        let blocks = |score: f64| actions.block.is_some_and(|block| score >= block);
-        if let Some(worst) = worst.filter(|worst| blocks(worst.score)) {
+        if let Some(worst) = blocked(&places, &actions) {
             return Verdict::Deny(describe(worst));
         }
         if actions.withhold == Withhold::Result
@@ -140,19 +150,12 @@ impl Injection {
         {
             return Verdict::Deny(describe(&worst));
         }
-        let stretches: Vec<_> = places
-            .iter()
-            .map(|place| Stretch {
-                range: place.extent.clone(),
-                score: place.score,
-            })
-            .collect();
         let marker = self.marker(actions, located, context);
-        let edits = actions::edits(&output.text, &stretches, &actions, marker.as_ref());
-        let Some((kind, edits)) = edits else {
+        let Some((kind, edits)) = rewritten(&output.text, &places, &actions, marker.as_ref())
+        else {
             return Verdict::Allow;
         };
-        let finding = match (kind, worst) {
+        let finding = match (kind, worst(&places)) {
             (RewriteKind::Redact | RewriteKind::Annotate, Some(worst)) => describe(worst),
             (RewriteKind::Spotlight, _) => cleaned("spotlight"),
             _ => cleaned("clean"),
@@ -191,17 +194,93 @@ impl Injection {
                 Item::ToolOutput(other)
                     if other.call_id == output.call_id && other.tool == output.tool =>
                 {
-                    Some(other)
+                    Some((located, other))
                 }
                 _ => None,
             });
-            let found = same.flat_map(|other| {
-                let scan = look::look(self.scanner, &other.text);
+            let found = same.flat_map(|(located, other)| {
+                let profile = profile(located, other, context);
+                let scan = look::look(self.scanner, &other.text, &profile);
                 look::places(&scan, block)
             });
             found.max_by(|a, b| a.score.total_cmp(&b.score))
         })
     }
+}
+
+fn worst(places: &[Placed]) -> Option<&Placed> {
+    places.iter().max_by(|a, b| a.score.total_cmp(&b.score))
+}
+
+/// The place for which the whole text is withheld.
+fn blocked<'p>(places: &'p [Placed], actions: &Thresholds) -> Option<&'p Placed> {
+    let block = actions.block?;
+    worst(places).filter(|worst| worst.score >= block)
+}
+
+/// How a text that passes is changed.
+fn rewritten(
+    text: &str,
+    places: &[Placed],
+    actions: &Thresholds,
+    marker: Option<&Marker>,
+) -> Option<(RewriteKind, actions::Changes)> {
+    let stretches: Vec<_> = places
+        .iter()
+        .map(|place| Stretch {
+            range: place.extent.clone(),
+            score: place.score,
+        })
+        .collect();
+    actions::edits(text, &stretches, actions, marker)
+}
+
+/// What becomes of a text that stands alone, in one word. Whether it is spotlighted is the route's to say.
+pub(crate) fn action(text: &str, scan: &Scan, actions: &Thresholds) -> &'static str {
+    let places = actions.lowest().map(|least| look::places(scan, least));
+    let places = places.unwrap_or_default();
+    if blocked(&places, actions).is_some() {
+        return "block";
+    }
+    match rewritten(text, &places, actions, None) {
+        None => "none",
+        Some((RewriteKind::Redact, _)) => "redact",
+        Some((RewriteKind::Annotate, _)) => "annotate",
+        Some((RewriteKind::Strip | RewriteKind::Spotlight, _)) => "clean",
+    }
+}
+
+/// What is known of an output besides its text: a server's own instructions speak to the model by right, as a definition does.
+fn profile<'a>(located: &Located, output: &ToolOutput, context: &'a Context<'_>) -> Profile<'a> {
+    let kind = match output.origin {
+        Origin::Turn => Kind::User,
+        Origin::Tool if is_instructions(located, context.exchange) => Kind::Definition,
+        Origin::Tool => Kind::ToolOutput,
+    };
+    Profile {
+        kind,
+        tools: context.memo.tools(context.exchange),
+    }
+}
+
+/// Whether the text is what an MCP server tells of itself when a session begins.
+pub(in crate::layers) fn is_instructions(located: &Located, exchange: &Exchange) -> bool {
+    let Item::ToolOutput(output) = &located.item else {
+        return false;
+    };
+    let method = output.tool.as_ref().map(ToolName::as_str);
+    exchange.kind == RouteKind::Mcp
+        && method == Some("initialize")
+        && located.place.pointer.ends_with(INSTRUCTIONS)
+}
+
+/// Names of the tools that a message offers.
+pub(in crate::layers) fn offered(exchange: &Exchange) -> impl Iterator<Item = &ToolName> {
+    let items = exchange.items.iter();
+    items.filter_map(|located| match &located.item {
+        Item::Definition(definition) => Some(&definition.tool),
+        _ => None,
+    })
 }
 
 /// Whether the text is a key of an object, which stands where its value does.
@@ -242,12 +321,13 @@ fn cleaned(rule: &'static str) -> Finding {
     )
 }
 
-/// The highest score of any place of a text: what the layer compares with its thresholds.
-pub(crate) fn score(text: &str) -> f64 {
+/// The highest score of any place of a text of this kind: what the layer compares with its thresholds, where no tool is known.
+pub(crate) fn score(text: &str, kind: Kind) -> f64 {
+    let profile = Profile { kind, tools: None };
     // A scanner that is not there lets no layer be made either.
     SCANNER
         .as_ref()
-        .map_or(1.0, |scanner| look::look(scanner, text).score())
+        .map_or(1.0, |scanner| look::look(scanner, text, &profile).score())
 }
 
 impl Layer for Injection {

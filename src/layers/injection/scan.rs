@@ -13,6 +13,7 @@ use super::dictionary::Letters;
 use super::extent;
 use super::pattern::Match;
 use super::places::{self, Hit, NEAR, Place, Reading, Window};
+use super::profile::Profile;
 use super::quotation;
 use super::rules::Family;
 use super::seen;
@@ -45,27 +46,6 @@ const TOLD: f64 = 0.2;
 
 /// Score of the plain text up to which another reading adds its bonus.
 const UNLIT: f64 = 0.4;
-
-/// What the text is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Kind {
-    /// What a tool gave back.
-    #[default]
-    ToolOutput,
-    /// What describes a tool.
-    Definition,
-    /// What a user wrote.
-    User,
-}
-
-/// What is known of the text besides itself.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Profile<'a> {
-    /// What it is.
-    pub kind: Kind,
-    /// Exact names of the session's tools: one in an order is evidence.
-    pub tools: &'a [&'a str],
-}
 
 /// A second opinion on places that the rules find doubtful.
 pub trait Corroborator: Send + Sync + fmt::Debug {
@@ -135,7 +115,7 @@ pub struct Scanner {
 /// What one reading is looked through for.
 struct Look<'a> {
     scanner: &'a Scanner,
-    tools: &'a [String],
+    profile: &'a Profile<'a>,
 }
 
 impl Scanner {
@@ -160,14 +140,9 @@ impl Scanner {
     /// Finds every phrase in `text`, in all readings. Weak phrases that no strong one is near are left out: they count for
     /// nothing.
     pub fn scan(&self, text: &str, profile: &Profile<'_>) -> Scan {
-        let tools: Vec<String> = profile
-            .tools
-            .iter()
-            .map(|tool| tool.to_lowercase())
-            .collect();
         let look = Look {
             scanner: self,
-            tools: &tools,
+            profile,
         };
         let mut skipped = Vec::new();
         let mut read = look.text(text, 0, &mut skipped);
@@ -395,7 +370,7 @@ impl Look<'_> {
             special: self.scanner.compiled.special,
             letters,
             typos,
-            tools: self.tools,
+            tools: self.profile.tools,
         }
     }
 
@@ -545,10 +520,14 @@ fn mapped(text: &str, view: &View<'_>, found: Vec<Match>, look: &Look<'_>) -> Ve
         } else {
             quotation::factor(text, &span)
         };
+        let share = look.profile.kind.share(family);
+        if share <= 0.0 {
+            continue;
+        }
         hits.push(Hit {
             rule: rule.id,
             family,
-            weight: rule.weight * factor,
+            weight: rule.weight * factor * share,
             span,
         });
     }

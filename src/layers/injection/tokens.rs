@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::dictionary::{Dictionary, Entry, Letters, WordHash};
+use super::profile::ToolNames;
 
 /// Letters in a row from which a word is taken for several without spaces.
 const JOINED: usize = 20;
@@ -75,8 +76,8 @@ pub(super) struct Tokenizer<'a> {
     pub letters: Letters,
     /// Also words with their inner letters in another order.
     pub typos: bool,
-    /// Names of the session's tools, lower case.
-    pub tools: &'a [String],
+    /// Names of the session's tools.
+    pub tools: Option<&'a ToolNames>,
 }
 
 /// A piece of a word, as it is read.
@@ -265,7 +266,9 @@ impl Tokenizer<'_> {
             entries[2] = self.special.mail;
             return end;
         }
-        if !self.tools.is_empty() && word.first().is_some_and(u8::is_ascii_alphabetic) {
+        if let Some(tools) = self.tools
+            && word.first().is_some_and(u8::is_ascii_alphabetic)
+        {
             let tail = rest
                 .iter()
                 .position(|byte| {
@@ -274,11 +277,7 @@ impl Tokenizer<'_> {
                 .unwrap_or(rest.len());
             let full = view.get(at..end + tail.min(64)).unwrap_or_default();
             let full = full.strip_suffix(b".").unwrap_or(full);
-            if self
-                .tools
-                .iter()
-                .any(|tool| tool.as_bytes().eq_ignore_ascii_case(full))
-            {
+            if tools.has(full) {
                 entries[2] = self.special.tool;
                 return at + full.len();
             }

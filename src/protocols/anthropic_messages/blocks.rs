@@ -133,7 +133,7 @@ impl<'d> Finder<'d, '_> {
         // No call id: this is not the answer to the call.
         let source = Source {
             tool: name.map(ToolName::from),
-            call_id: None,
+            ..Source::default()
         };
         Place::push_step(pointer, "input");
         self.texts.leaves(input, pointer, &source, true);
@@ -152,6 +152,7 @@ impl<'d> Finder<'d, '_> {
         let source = Source {
             tool: id.and_then(|id| self.tools.get(id).cloned()),
             call_id: id.map(Arc::from),
+            ..Source::default()
         };
         if kind == "container_upload" {
             self.run_by_provider(kind, None, block, pointer.clone());

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::response::{found, looks_like_json, ruled, strict};
 use crate::guard::Decision;
-use crate::item::{Item, Located, Place, ToolOutput};
+use crate::item::{Item, Located, Origin, Place, ToolOutput};
 use crate::names::ToolName;
 use crate::protocols::strict::misframed;
 use crate::protocols::texts::{self, Slot, Source};
@@ -56,7 +56,7 @@ impl Events {
         Self {
             source: Source {
                 tool,
-                call_id: None,
+                ..Source::default()
             },
             tails: HashMap::new(),
             held: None,
@@ -69,6 +69,7 @@ impl Events {
             item: Item::ToolOutput(ToolOutput {
                 tool: self.source.tool.clone(),
                 call_id: None,
+                origin: Origin::Tool,
                 text: text.into(),
             }),
         }

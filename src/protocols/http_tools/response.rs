@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::guard::Decision;
-use crate::item::{Item, Located, Place, ToolOutput};
+use crate::item::{Item, Located, Origin, Place, ToolOutput};
 use crate::names::ToolName;
 use crate::protocols::texts::{self, Found, Source, Texts};
 use crate::protocols::{
@@ -82,6 +82,7 @@ impl Answer {
             source: Source {
                 tool,
                 call_id: None,
+                origin: Origin::Tool,
             },
             label,
             held: None,
@@ -171,6 +172,7 @@ fn whole_text(text: &Arc<str>, bytes: usize, source: &Source) -> Located {
         item: Item::ToolOutput(ToolOutput {
             tool: source.tool.clone(),
             call_id: None,
+            origin: Origin::Tool,
             text: Arc::clone(text),
         }),
     }

@@ -285,7 +285,7 @@ fn redact(text: &str) -> Verdict {
         None => Verdict::Allow,
         Some(at) => Verdict::Rewrite(Rewrite {
             kind: RewriteKind::Redact,
-            edits: vec![(at..at + 4, "[x]".to_owned())],
+            edits: vec![(at..at + 4, "[x]".into())],
             finding: finding(Reason::InjectionDetected),
         }),
     }

@@ -34,7 +34,10 @@ fn ruling(rules: &Rendered, piece: &ModelText) -> Ruling {
         .map_or(Verdict::Allow, |(_, edits)| {
             Verdict::Rewrite(Rewrite {
                 kind: RewriteKind::Redact,
-                edits,
+                edits: edits
+                    .into_iter()
+                    .map(|(range, text)| (range, text.into()))
+                    .collect(),
                 finding: Finding {
                     layer: LayerId::Egress,
                     rule: RuleId::from("rendered"),

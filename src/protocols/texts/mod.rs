@@ -14,7 +14,7 @@ use bytes::Bytes;
 pub use write::{Gone, write};
 
 use super::{MOST_TEXTS, Malformed};
-use crate::item::{Item, Located, Place, ToolDefinition, ToolOutput};
+use crate::item::{Item, Located, Origin, Place, ToolDefinition, ToolOutput};
 use crate::names::ToolName;
 use crate::provenance::{Said, Speaker};
 use crate::wire::json::{BODY_DEPTH, Document, Kind, Node};
@@ -26,6 +26,8 @@ pub struct Source {
     pub tool: Option<ToolName>,
     /// Id of the call.
     pub call_id: Option<Arc<str>>,
+    /// In whose place it stands.
+    pub origin: Origin,
 }
 
 /// An item with what a ruling over it edits.
@@ -314,6 +316,7 @@ fn output(text: &str, pointer: String, span: Range<usize>, source: &Source) -> L
         item: Item::ToolOutput(ToolOutput {
             tool: source.tool.clone(),
             call_id: source.call_id.clone(),
+            origin: source.origin,
             text: text.into(),
         }),
     }
@@ -362,7 +365,7 @@ mod tests {
     use super::*;
     use crate::names::RuleId;
     use crate::verdict::{
-        Finding, LayerId, REMOVED, Reason, Rewrite, RewriteKind, Ruling, Verdict,
+        Finding, Instead, LayerId, Reason, Rewrite, RewriteKind, Ruling, Verdict,
     };
     use crate::wire::splice::Splice;
 
@@ -426,7 +429,7 @@ mod tests {
             let edited = edit(text, |text| match text.find(needle) {
                 Some(at) => Verdict::Rewrite(Rewrite {
                     kind: RewriteKind::Redact,
-                    edits: vec![(at..at + needle.len(), REMOVED.to_owned())],
+                    edits: vec![(at..at + needle.len(), Instead::Removed)],
                     finding: finding(),
                 }),
                 None => Verdict::Allow,

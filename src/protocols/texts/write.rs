@@ -45,9 +45,9 @@ pub fn write<'d>(
                 let text = node.as_str().and_then(|text| text.get(range.clone()));
                 text.and_then(|text| rewrite.apply(text))
                     .ok_or_else(unwritable)?;
-                for (span, text) in &rewrite.edits {
+                for (span, instead) in &rewrite.edits {
                     let span = range.start + span.start..range.start + span.end;
-                    edits.add(node, span, text.clone());
+                    edits.add(node, span, instead.as_str().to_owned());
                 }
             }
             (verdict, Slot::Text(node, range)) => {

@@ -15,8 +15,8 @@ pub use rules::{DefinitionRule, RULES, SHADOW};
 use super::super::Context;
 use super::super::injection;
 use super::super::support::finding;
-use crate::item::{Exchange, Item, Located, RouteKind};
-use crate::names::RuleId;
+use crate::item::{Exchange, Item, Located};
+use crate::names::{RuleId, ToolName};
 use crate::policy::DefinitionsPolicy;
 use crate::source::Problem;
 use crate::unicode::is_ignorable;
@@ -31,8 +31,8 @@ const NAME: usize = 5;
 /// Tools of one list of which others may speak.
 const NAMES: usize = 512;
 
-/// Where MCP has a server's own instructions.
-const INSTRUCTIONS: &str = "/result/instructions";
+/// The rule that stands for what the scanner of the layer `injection` finds.
+pub(crate) const SCANNED: &str = "definition.instruction";
 
 /// Most rules that a finding names.
 const NAMED: usize = 4;
@@ -127,14 +127,7 @@ impl Flagged {
 fn text<'i>(located: &'i Located, context: &Context<'_>) -> Option<&'i str> {
     match &located.item {
         Item::Definition(definition) => Some(&*definition.text),
-        Item::ToolOutput(output)
-            if context.exchange.kind == RouteKind::Mcp
-                && located.place.pointer.ends_with(INSTRUCTIONS)
-                && output
-                    .tool
-                    .as_ref()
-                    .is_some_and(|tool| tool.as_str() == "initialize") =>
-        {
+        Item::ToolOutput(output) if injection::is_instructions(located, context.exchange) => {
             Some(&*output.text)
         }
         _ => None,
@@ -151,14 +144,8 @@ fn own_name(item: &Item) -> &str {
 
 /// Names of the tools that are offered together.
 fn names(exchange: &Exchange) -> Vec<&str> {
-    let names = exchange
-        .items
-        .iter()
-        .filter_map(|located| match &located.item {
-            Item::Definition(definition) => Some(definition.tool.as_str()),
-            _ => None,
-        });
-    names
+    injection::offered(exchange)
+        .map(ToolName::as_str)
         .filter(|name| name.len() >= NAME)
         .take(NAMES)
         .collect()
@@ -224,9 +211,9 @@ fn flagged(text: &str, own: &str, names: &[&str]) -> Flagged {
     {
         light(&SHADOW);
     }
-    let scanned = injection::score(text);
+    let scanned = injection::score(text, injection::Kind::Definition);
     if scanned > 0.0 {
-        lit.push(("scanner", scanned, "definition.instruction"));
+        lit.push(("scanner", scanned, SCANNED));
     }
     lit.sort_by(|a, b| b.1.total_cmp(&a.1));
     let miss: f64 = lit.iter().map(|(_, weight, _)| 1.0 - weight).product();
@@ -234,6 +221,13 @@ fn flagged(text: &str, own: &str, names: &[&str]) -> Flagged {
         score: 1.0 - miss,
         rules: lit.into_iter().map(|(.., id)| id).collect(),
     }
+}
+
+/// What a definition of the tool `own` comes to beside others: its score, and the rules of definitions and of the scanner that
+/// make it, heaviest first.
+pub(crate) fn weigh(text: &str, own: &str, others: &[&str]) -> (f64, Vec<&'static str>) {
+    let flagged = flagged(text, own, others);
+    (flagged.score, flagged.rules)
 }
 
 /// Whether the text tells how another tool is to be used.

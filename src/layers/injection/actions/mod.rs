@@ -14,7 +14,7 @@ pub(crate) use spotlight::Marker;
 pub use spotlight::MarkerKey;
 
 use crate::policy::{Spotlight, Thresholds};
-use crate::verdict::RewriteKind;
+use crate::verdict::{Instead, RewriteKind};
 
 /// Whether what the actions need is there.
 pub(super) fn check() -> Result<(), String> {
@@ -40,33 +40,33 @@ enum Rank {
 #[derive(Default)]
 struct Edits {
     /// Sorted and apart.
-    instead: Vec<(Range<usize>, String)>,
+    instead: Vec<(Range<usize>, Instead)>,
     inserted: Vec<(usize, Rank, String)>,
 }
 
 impl Edits {
     /// Insertions that would fall into what is replaced stand after it.
-    fn finish(mut self) -> Vec<(Range<usize>, String)> {
+    fn finish(mut self) -> Changes {
         self.instead.sort_by_key(|(range, _)| range.start);
-        let mut all: Vec<(Range<usize>, Rank, String)> = Vec::new();
+        let mut all: Vec<(Range<usize>, Rank, Instead)> = Vec::new();
         for (at, rank, text) in self.inserted {
             let next = self.instead.partition_point(|(range, _)| range.end <= at);
             let inside = self.instead.get(next).filter(|(range, _)| range.start < at);
             let at = inside.map_or(at, |(range, _)| range.end);
-            all.push((at..at, rank, text));
+            all.push((at..at, rank, text.into()));
         }
         let instead = self.instead.into_iter();
         all.extend(instead.map(|(range, text)| (range, Rank::Instead, text)));
         all.sort_by(|(a, a_rank, _), (b, b_rank, _)| {
             (a.start, *a_rank, a.end).cmp(&(b.start, *b_rank, b.end))
         });
-        let mut edits: Vec<(Range<usize>, String)> = Vec::with_capacity(all.len());
-        for (range, _, text) in all {
+        let mut edits: Changes = Vec::with_capacity(all.len());
+        for (range, _, instead) in all {
             match edits.last_mut() {
-                Some((last, said)) if range.is_empty() && *last == range => {
-                    said.push_str(&text);
+                Some((last, Instead::Text(said))) if range.is_empty() && *last == range => {
+                    said.push_str(instead.as_str());
                 }
-                _ => edits.push((range, text)),
+                _ => edits.push((range, instead)),
             }
         }
         edits
@@ -74,7 +74,7 @@ impl Edits {
 }
 
 /// What stands in place of which bytes.
-pub(super) type Changes = Vec<(Range<usize>, String)>;
+pub(super) type Changes = Vec<(Range<usize>, Instead)>;
 
 /// What the edits of a text are, and the strongest of their kinds; `None`: it stays as it is. `marker` is that of the session,
 /// where its texts may be spotlighted.
@@ -98,7 +98,7 @@ pub(super) fn edits(
         .collect();
     let mut edits = Edits::default();
     for range in &redacted {
-        edits.instead.push((range.clone(), REMOVED.to_owned()));
+        edits.instead.push((range.clone(), Instead::Removed));
     }
     for range in &annotated {
         edits
@@ -116,14 +116,14 @@ pub(super) fn edits(
     let mut note = Some(HIDDEN);
     for piece in hidden.iter().flat_map(|range| outside(range, &redacted)) {
         let said = note.take().unwrap_or_default();
-        edits.instead.push((piece, said.to_owned()));
+        edits.instead.push((piece, said.into()));
     }
     if actions.neutralise {
         let shown = Shown::new(text, &hidden);
         for (range, instead) in tokens::tokens(&shown.text) {
             let range = shown.original(&range);
             if !overlaps(&range) {
-                edits.instead.push((range, instead.to_owned()));
+                edits.instead.push((range, instead.into()));
             }
         }
     }
@@ -138,7 +138,7 @@ pub(super) fn edits(
             let first = at..at + 1;
             let mut taken = edits.instead.iter();
             if !taken.any(|(range, _)| range.start < first.end && first.start < range.end) {
-                edits.instead.push((first, "_".to_owned()));
+                edits.instead.push((first, "_".into()));
             }
         }
         edits.instead.sort_by_key(|(range, _)| range.start);

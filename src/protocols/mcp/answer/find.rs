@@ -113,6 +113,7 @@ impl<'d> Finder<'d> {
         let source = Source {
             tool: asked.or_else(|| method.map(ToolName::from)),
             call_id: node.get("id").and_then(|id| id_text(document, id)),
+            ..Source::default()
         };
         let length = pointer.len();
         for member in node.members() {
@@ -290,6 +291,7 @@ fn located(text: String, pointer: &str, span: Option<Range<usize>>, source: &Sou
         item: Item::ToolOutput(ToolOutput {
             tool: source.tool.clone(),
             call_id: source.call_id.clone(),
+            origin: source.origin,
             text: text.into(),
         }),
     }

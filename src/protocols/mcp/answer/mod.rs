@@ -15,7 +15,7 @@ use super::endpoint::Bases;
 use super::message::id_text;
 use super::schemas::Schemas;
 use crate::guard::Decision;
-use crate::item::{Item, Located, Place, ToolOutput, keep_sources};
+use crate::item::{Item, Located, Origin, Place, ToolOutput, keep_sources};
 use crate::protocols::strict::{invalid_response, misframed};
 use crate::protocols::{
     Event, Frame, Framing, Malformed, ResponseReader, Step, Unjudged, note, unwritable,
@@ -217,6 +217,7 @@ impl Reader {
             item: Item::ToolOutput(ToolOutput {
                 tool: None,
                 call_id: None,
+                origin: Origin::Tool,
                 text: Arc::clone(&text),
             }),
         }];

@@ -85,7 +85,7 @@ fn addresses(found: &[Found<'_>], rulings: &[Ruling]) -> Option<Vec<Ruling>> {
         let finding = ruling.verdict.finding().filter(|_| named)?;
         Some(Verdict::Rewrite(Rewrite {
             kind: RewriteKind::Redact,
-            edits: vec![(0..output.text.len(), NOWHERE.to_owned())],
+            edits: vec![(0..output.text.len(), NOWHERE.into())],
             finding: finding.clone(),
         }))
     };

@@ -11,7 +11,7 @@ pub(super) use made::made;
 
 use super::routes::{Endpoint, endpoint};
 use super::{Rules, exact_keys_in_request as check, invalid_request, present};
-use crate::item::{Arguments, Item, Located, Place, ToolCall};
+use crate::item::{Arguments, Item, Located, Origin, Place, ToolCall};
 use crate::names::ToolName;
 use crate::protocols::endpoint::{body, no_body};
 use crate::protocols::strict::list;
@@ -133,9 +133,13 @@ impl<'d> Finder<'d> {
             self.answered(message)
         };
         if !trusted || untrusted::is_whole(&self.route.untrusted, role) {
-            self.untrusted(message, pointer, &source)?;
+            let said = Source {
+                origin: untrusted::origin(role),
+                ..source.clone()
+            };
+            self.untrusted(message, pointer, &said)?;
             for key in SAID {
-                self.below(message, key, pointer, &source);
+                self.below(message, key, pointer, &said);
             }
         } else {
             self.trusted(message, pointer, role)?;
@@ -153,6 +157,7 @@ impl<'d> Finder<'d> {
                 .and_then(|id| self.tools.get(id).cloned())
                 .or_else(|| named.map(ToolName::from)),
             call_id: id.map(Arc::from),
+            origin: Origin::Tool,
         }
     }
 
@@ -191,6 +196,7 @@ impl<'d> Finder<'d> {
         let source = Source {
             tool,
             call_id: id.map(Arc::from),
+            origin: Origin::Tool,
         };
         let from = self.texts.len();
         let mut pointer = format!("{pointer}/{key}");
