@@ -17,7 +17,7 @@ use rust_decimal::Decimal;
 use super::mandates::all;
 use super::{Bed, Desk, answered, bind, by, local, person};
 
-const STEPS: u32 = 400;
+const STEPS: u32 = 500;
 
 /// Numbers that look random and are the same in each run.
 struct Dice(u64);
@@ -94,7 +94,7 @@ impl World {
         let call = self.calls[n].clone();
         // Of the newest, mostly: the others are final.
         let some = self.dice.one(&known[..known.len().min(8)]).cloned();
-        match (self.dice.roll(12), some) {
+        match (self.dice.roll(14), some) {
             (0..=2, _) | (_, None) => drop(self.desk().store.present(call).await.unwrap()),
             (3 | 4, Some(ticket)) => {
                 let verdict = [
@@ -159,13 +159,15 @@ impl World {
                     self.claimed(claim);
                 }
             }
-            (_, Some(ticket)) if self.dice.roll(2) == 0 => {
+            (11, Some(ticket)) => {
                 let void = self.desk().store.void(ticket.id, Cause::StateChanged);
                 void.await.unwrap();
             }
             (_, Some(ticket)) => {
+                let mut unknown = known.iter();
+                let unknown = unknown.find(|ticket| ticket.state == TicketState::Unknown);
                 let word = Resolution {
-                    ticket: ticket.id,
+                    ticket: unknown.unwrap_or(&ticket).id.clone(),
                     done: self.dice.roll(2) == 0,
                     by: Resolver::Person(local()),
                     note: Some("looked".to_owned()),
@@ -317,5 +319,5 @@ pub async fn nothing_is_done_twice_or_overspent_whatever_comes(bed: &dyn Bed) {
         assert!(verifier.agrees(&ticket), "{ticket:?}");
     }
     let seen = world.seen;
-    assert!(seen.len() >= 10, "it has not seen much: {seen:?}");
+    assert!(seen.len() >= 8, "it has not seen much: {seen:?}");
 }
