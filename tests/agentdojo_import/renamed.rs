@@ -85,18 +85,16 @@ impl World {
     /// People and places: what a policy could have been tuned to beside addresses, hosts and accounts.
     fn names(&self) -> BTreeSet<String> {
         let mut names = BTreeSet::new();
+        let fields = Regex::new(
+            r#"(?m)^[\s-]*(?:first_name|last_name|name|sender|city): *"?([^"\n]+?)"?\s*$"#,
+        )
+        .unwrap();
+        let addresses = Regex::new(r"([a-z.]+)@").unwrap();
         for file in self.files() {
             let text = fs::read_to_string(self.env().join(file)).unwrap();
-            let fields = Regex::new(
-                r#"(?m)^[\s-]*(?:first_name|last_name|name|sender|city): *"?([^"\n]+?)"?\s*$"#,
-            );
-            let fields: Vec<_> = fields
-                .unwrap()
-                .captures_iter(&text)
-                .map(|c| c[1].to_owned())
-                .collect();
-            names.extend(fields.into_iter().filter(|name| !name.contains(['@', '_'])));
-            for address in Regex::new(r"([a-z.]+)@").unwrap().captures_iter(&text) {
+            let said = fields.captures_iter(&text).map(|c| c[1].to_owned());
+            names.extend(said.filter(|name| !name.contains(['@', '_'])));
+            for address in addresses.captures_iter(&text) {
                 let words = address[1].split('.').filter(|word| word.len() > 2);
                 names.extend(words.map(capitalised));
             }
