@@ -122,7 +122,10 @@ pub fn shown(piece: &ModelText) -> Verdict {
         None => Verdict::Allow,
         Some((_, edits)) => Verdict::Rewrite(Rewrite {
             kind: RewriteKind::Redact,
-            edits: edits.into_iter().map(|(range, text)| (range, text.into())).collect(),
+            edits: edits
+                .into_iter()
+                .map(|(range, text)| (range, text.into()))
+                .collect(),
             finding: finding(Reason::HostNotAllowed),
         }),
     }
