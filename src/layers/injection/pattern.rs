@@ -10,7 +10,13 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::dictionary::{Class, Dictionary, Entries};
-use super::tokens::{Token, mark};
+use super::marks::mark;
+use super::tokens::Token;
+use super::triggers::{Place, Trigger};
+
+/// What it costs to read a piece of text, and to look whether a word stood before another.
+const READING: f64 = 1_500.0;
+const LOOKING: f64 = 30.0;
 
 /// Words that one match spans at most.
 pub(super) const SPAN: usize = 64;
@@ -98,10 +104,62 @@ impl Pattern {
         self.steps.first().map(|step| step.class)
     }
 
-    /// The class at whose words the pattern is looked for: the one that `cost` says is met least.
-    pub(super) fn anchor(&self, cost: impl Fn(Class) -> u64) -> Option<Class> {
-        let must = self.steps.iter().filter(|step| !step.optional);
-        must.map(|step| step.class).min_by_key(|class| cost(*class))
+    /// What the pattern is looked for at: the step, or the two that follow each other, that `cost` says is met least.
+    pub(super) fn trigger(
+        &self,
+        frequency: impl Fn(Class, u16) -> Option<f64>,
+        longest: impl Fn(Class) -> usize,
+    ) -> Option<Trigger> {
+        let reach = |steps: &[Step]| -> usize {
+            steps
+                .iter()
+                .map(|step| step.gap + longest(step.class))
+                .sum()
+        };
+        let must: Vec<(usize, &Step)> = self
+            .steps
+            .iter()
+            .enumerate()
+            .filter(|(_, step)| !step.optional)
+            .collect();
+        let mut best: Option<(f64, Trigger)> = None;
+        for (index, (at, then)) in must.iter().enumerate() {
+            let Some(of_then) = frequency(then.class, then.marks) else {
+                continue;
+            };
+            let place = |step: &Step| Place {
+                class: step.class,
+                marks: step.marks,
+            };
+            let alone = Trigger {
+                first: None,
+                then: place(then),
+                within: 0,
+                before: reach(self.steps.get(..=*at)?).min(SPAN),
+                after: reach(self.steps.get(at + 1..)?).min(SPAN),
+            };
+            let mut offer = |cost: f64, trigger: Trigger| {
+                if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                    best = Some((cost, trigger));
+                }
+            };
+            offer(of_then * (READING + LOOKING), alone.clone());
+            for (from, first) in must.iter().take(index) {
+                let Some(of_first) = frequency(first.class, first.marks) else {
+                    continue;
+                };
+                let within = reach(self.steps.get(from + 1..=*at)?);
+                #[expect(clippy::cast_precision_loss, reason = "a few words")]
+                let both = of_then * (of_first * within as f64).min(1.0);
+                let pair = Trigger {
+                    first: Some(place(first)),
+                    within,
+                    ..alone.clone()
+                };
+                offer(both * READING + (of_first + of_then) * LOOKING, pair);
+            }
+        }
+        best.map(|(_, trigger)| trigger)
     }
 
     /// The last token of a match that begins with the first of `tokens`, whose first step is `words` longer than one word.
