@@ -4,7 +4,7 @@ use super::dictionary::{Class, Dictionary, Entries};
 use super::frequency::Frequencies;
 use super::pattern::{Classes, Pattern, Patterns};
 use super::rules::words::CLASSES;
-use super::rules::{Family, Rule, rules};
+use super::rules::{Rule, rules};
 use super::tokens::Special;
 use super::triggers::Triggers;
 use super::turned::Turned;
@@ -21,6 +21,8 @@ pub(super) struct Compiled {
     pub triggers: Triggers,
     pub turned: Turned,
     pub rules: Vec<&'static Rule>,
+    /// The place of each rule in the order of their names.
+    pub ranks: Vec<u16>,
 }
 
 impl Compiled {
@@ -42,6 +44,7 @@ impl Compiled {
             }
         }
         let frequencies = Frequencies::new();
+        let longest = longest(&entries, classes.len());
         let mut triggers = Vec::new();
         for pattern in &patterns {
             if all
@@ -52,7 +55,7 @@ impl Compiled {
             }
             let trigger = pattern.trigger(
                 |class, marks| frequencies.of(&entries, class, marks),
-                |class| longest(&entries, class),
+                &longest,
             );
             let rule = all.get(pattern.rule).map_or("", |rule| rule.id);
             triggers.push(trigger.ok_or_else(|| {
@@ -70,11 +73,12 @@ impl Compiled {
             tool: of("TOOL"),
         };
         Ok(Self {
-            patterns: Patterns::new(patterns, &dictionary, classes.len()),
+            patterns: Patterns::new(patterns, &dictionary, &longest),
             triggers: Triggers::new(&triggers, &dictionary),
             turned: Turned::new(),
             dictionary,
             special,
+            ranks: ranks(&all),
             rules: all,
         })
     }
@@ -89,11 +93,6 @@ impl Compiled {
     /// A rule by name.
     pub(super) fn rule(&self, id: &str) -> Option<&'static Rule> {
         self.rules.iter().find(|rule| rule.id == id).copied()
-    }
-
-    /// Family of a rule.
-    pub(super) fn family(&self, rule: usize) -> Option<Family> {
-        self.rules.get(rule).map(|rule| rule.family)
     }
 }
 
@@ -126,11 +125,28 @@ fn collect(classes: &mut Classes, entries: &mut Entries) -> Result<(), String> {
     Ok(())
 }
 
-/// Words of the longest entry of a class.
-fn longest(entries: &Entries, class: Class) -> usize {
-    entries
-        .of(class)
-        .map(|entry| entry.split(' ').count())
-        .max()
-        .unwrap_or(1)
+/// Words of the longest entry of each class.
+fn longest(entries: &Entries, classes: usize) -> Vec<usize> {
+    let mut longest = vec![1; classes];
+    for (entry, of) in entries.all() {
+        let words = entry.split(' ').count();
+        for class in of {
+            if let Some(longest) = longest.get_mut(usize::from(*class)) {
+                *longest = words.max(*longest);
+            }
+        }
+    }
+    longest
+}
+
+fn ranks(rules: &[&'static Rule]) -> Vec<u16> {
+    let mut order: Vec<usize> = (0..rules.len()).collect();
+    order.sort_by_key(|rule| rules.get(*rule).map(|rule| rule.id));
+    let mut ranks = vec![0; rules.len()];
+    for (rank, rule) in (0..).zip(order) {
+        if let Some(of) = ranks.get_mut(rule) {
+            *of = rank;
+        }
+    }
+    ranks
 }

@@ -117,6 +117,12 @@ impl Entries {
             .map(|(entry, _)| entry.as_str())
     }
 
+    /// All entries, with their classes.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&str, &[Class])> {
+        let all = self.known.iter();
+        all.map(|(entry, classes)| (entry.as_str(), classes.as_slice()))
+    }
+
     /// Builds the tables. `typos` says of which classes also words count whose inner letters are in another order.
     pub(super) fn build(self, typos: &[Class]) -> Result<Dictionary, String> {
         let mut known = self.known;

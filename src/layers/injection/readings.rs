@@ -143,20 +143,18 @@ impl Look<'_> {
         };
         for region in pieces {
             tokenizer.read(view, &region, &mut tokens);
-            let from = found.len();
-            compiled
-                .patterns
-                .matches(&tokens.tokens, &compiled.dictionary, &mut found);
-            for hit in found.drain(from..) {
-                if compiled.is_strong(hit.rule) {
-                    strong.push(hit.span);
-                }
-            }
+            compiled.patterns.matches(
+                &tokens.tokens,
+                &compiled.dictionary,
+                |rule| compiled.is_strong(rule),
+                &mut found,
+            );
+            strong.extend(found.drain(..).map(|hit| hit.span));
         }
         if strong.is_empty() {
             return found;
         }
-        strong.sort_by_key(|span| span.start);
+        strong.sort_unstable_by_key(|span| (span.start, span.end));
         let mut wide: Vec<Range<usize>> = Vec::new();
         for span in strong {
             join(
@@ -203,11 +201,10 @@ impl Look<'_> {
         found: &mut Vec<Match>,
     ) {
         tokenizer.read(view, range, tokens);
-        self.scanner.compiled.patterns.matches(
-            &tokens.tokens,
-            &self.scanner.compiled.dictionary,
-            found,
-        );
+        let compiled = &self.scanner.compiled;
+        compiled
+            .patterns
+            .matches(&tokens.tokens, &compiled.dictionary, |_| true, found);
     }
 
     fn tokenizer(&self, letters: Letters, typos: bool) -> Tokenizer<'_> {
@@ -324,35 +321,35 @@ fn inner_hit(inner: &Read, span: &Range<usize>) -> Option<Hit> {
     })
 }
 
-/// Matches of a view as hits of the text.
+/// Matches of a view as hits of the text: of each rule the shortest that begins at a place.
 fn mapped(text: &str, view: &View<'_>, found: Vec<Match>, look: &Look<'_>) -> Vec<Hit> {
     let compiled = &look.scanner.compiled;
-    let mut hits: Vec<Hit> = Vec::with_capacity(found.len());
-    for found in found {
-        let (Some(rule), Some(family)) =
-            (compiled.rules.get(found.rule), compiled.family(found.rule))
-        else {
-            continue;
-        };
-        let span = on_characters(text, &view.original(&found.span));
-        let factor = if family.is_weak() {
+    let mut spans: Vec<(usize, u16, usize, usize)> = found
+        .into_iter()
+        .map(|found| {
+            let span = on_characters(text, &view.original(&found.span));
+            let rank = compiled.ranks.get(found.rule).copied().unwrap_or(0);
+            (span.start, rank, span.end, found.rule)
+        })
+        .collect();
+    spans.sort_unstable();
+    spans.dedup_by_key(|(start, rank, ..)| (*start, *rank));
+    spans.sort_unstable_by_key(|(start, rank, end, _)| (*start, *end, *rank));
+    let hits = spans.into_iter().filter_map(|(start, _, end, rule)| {
+        let rule = compiled.rules.get(rule)?;
+        let factor = if rule.family.is_weak() {
             1.0
         } else {
-            quotation::factor(text, &span)
+            quotation::factor(text, &(start..end))
         };
-        hits.push(Hit {
+        Some(Hit {
             rule: rule.id,
-            family,
+            family: rule.family,
             weight: rule.weight * factor,
-            span,
-        });
-    }
-    hits.sort_by(|a, b| {
-        (a.span.start, a.rule, a.span.end).cmp(&(b.span.start, b.rule, b.span.end))
+            span: start..end,
+        })
     });
-    hits.dedup_by(|later, first| later.rule == first.rule && later.span.start == first.span.start);
-    hits.sort_by_key(|hit| (hit.span.start, hit.span.end));
-    hits
+    hits.collect()
 }
 
 /// Adds a region to those before it, whole words at both ends. Long ones are cut, with room for a match over the cut: what is
