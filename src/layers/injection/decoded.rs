@@ -29,23 +29,17 @@ pub(super) fn pieces(view: &[u8]) -> (Vec<Piece>, usize) {
     let mut found = Vec::new();
     let mut left = 0;
     let mut at = 0;
-    while at + SHORTEST <= view.len() {
-        // Where no run of the shortest length can begin, jump over it.
-        let window = view.get(at..at + SHORTEST).unwrap_or_default();
-        if let Some(last) = window.iter().rposition(|byte| !is_base64(*byte)) {
-            at += last + 1;
-            continue;
-        }
-        let end = run_end(view, at);
-        let run = view.get(at..end).unwrap_or_default();
+    while let Some(start) = next_run(view, at) {
+        let end = run_end(view, start);
+        let run = view.get(start..end).unwrap_or_default();
         if let Some(text) = decode(run) {
             if found.len() < MOST {
                 found.push(Piece {
-                    span: at..end,
+                    span: start..end,
                     text,
                 });
             } else {
-                left += end - at;
+                left += end - start;
             }
         }
         at = end;
@@ -56,8 +50,45 @@ pub(super) fn pieces(view: &[u8]) -> (Vec<Piece>, usize) {
     (found, left)
 }
 
-fn is_base64(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_')
+const fn is_base64(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() | matches!(byte, b'+' | b'/' | b'-' | b'_')
+}
+
+/// Where the next run of the shortest length or more begins. Any such run fills one of the groups of eight, which are tested
+/// many bytes at a time.
+fn next_run(view: &[u8], from: usize) -> Option<usize> {
+    const GROUP: usize = 8;
+    let mut at = from;
+    while let Some(group) = view.get(at..at + GROUP) {
+        // Most groups of prose have a space.
+        let spaced = group.first_chunk().is_none_or(|group| {
+            let raw = u64::from_le_bytes(*group);
+            raw.wrapping_sub(0x2121_2121_2121_2121) & !raw & 0x8080_8080_8080_8080 != 0
+        });
+        if spaced || !group.iter().all(|byte| is_base64(*byte)) {
+            at += GROUP;
+            continue;
+        }
+        let back = view
+            .get(from..at)
+            .unwrap_or_default()
+            .iter()
+            .rev()
+            .take_while(|byte| is_base64(**byte))
+            .count();
+        let run = view
+            .get(at..)
+            .unwrap_or_default()
+            .iter()
+            .take(SHORTEST)
+            .take_while(|byte| is_base64(**byte))
+            .count();
+        if back + run >= SHORTEST {
+            return Some(at - back);
+        }
+        at += run.max(GROUP);
+    }
+    None
 }
 
 /// Where the run that begins at `at` ends, over line ends between long lines, and with its padding.

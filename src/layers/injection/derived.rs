@@ -11,12 +11,6 @@ use html5gum::emitters::default::{DefaultEmitter, Token};
 
 use super::view::{Builder, View};
 
-/// Single letters in a row from which they are taken for spaced words.
-const SPACED: usize = 8;
-
-/// Pieces of equal length in a row from which they are taken for cut-up words.
-const CHUNKS: usize = 8;
-
 /// Escapes from which percent signs and quoted-printable are read.
 const ESCAPES: usize = 6;
 
@@ -64,155 +58,37 @@ fn is_inline(name: &[u8]) -> bool {
         .any(|inline| inline.eq_ignore_ascii_case(name))
 }
 
-/// Single letters with one sign between each, and words cut up into pieces of equal length, put together.
-pub(super) fn joined(view: &[u8]) -> Option<View<'static>> {
-    if !may_be_cut(view) {
-        return None;
-    }
-    let mut out: Option<Builder> = None;
-    let mut copied = 0;
-    let mut at = 0;
-    while at < view.len() {
-        let run = spaced_run(view, at).or_else(|| chunked_run(view, at));
-        let Some(end) = run else {
-            // To the next word.
-            at += view
-                .get(at..)
-                .unwrap_or_default()
-                .iter()
-                .position(|byte| !is_part(*byte))
-                .unwrap_or(view.len() - at);
-            at += view
-                .get(at..)
-                .unwrap_or_default()
-                .iter()
-                .position(|byte| is_part(*byte))
-                .unwrap_or(view.len() - at);
-            continue;
-        };
-        let builder = out.get_or_insert_with(|| Builder::new(view.len()));
-        builder.copy(copied, view.get(copied..at).unwrap_or_default());
-        let mut gap = 0;
-        for (offset, byte) in view.get(at..end).unwrap_or_default().iter().enumerate() {
-            if is_part(*byte) {
-                if gap >= 2 {
-                    builder.push(at + offset - 1, b' ');
-                }
-                gap = 0;
-                builder.push(at + offset, *byte);
-            } else {
-                gap += 1;
-            }
-        }
-        at = end;
-        copied = end;
-    }
-    let mut out = out?;
-    out.copy(copied, view.get(copied..).unwrap_or_default());
-    Some(out.finish(view.len()))
-}
-
-fn is_part(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || !byte.is_ascii()
-}
-
-/// Where a run of single letters that begins at `at` ends.
-fn spaced_run(view: &[u8], at: usize) -> Option<usize> {
-    let mut end = at;
-    let mut letters = 0;
-    while let Some(&byte) = view.get(end) {
-        let length = match byte {
-            _ if byte.is_ascii_alphanumeric() || matches!(byte, b'@' | b'$' | b'!' | b'|') => 1,
-            0xc2..=0xdf => 2,
-            0xe0..=0xef => 3,
-            _ => break,
-        };
-        let next = end + length;
-        let gap = view
-            .get(next..)
-            .unwrap_or_default()
-            .iter()
-            .take(4)
-            .take_while(|byte| is_filler(**byte))
-            .count();
-        if gap == 0 {
-            // The last letter of the run, if no word goes on.
-            if view.get(next).is_none_or(|byte| !is_part(*byte)) {
-                letters += 1;
-                end = next;
-            }
-            break;
-        }
-        letters += 1;
-        end = next + gap;
-    }
-    (letters >= SPACED).then(|| end.min(view.len()))
-}
-
-fn is_filler(byte: u8) -> bool {
-    matches!(
-        byte,
-        b' ' | b'.' | b'-' | b'_' | b'*' | b'|' | b'/' | b'+' | b'~' | b',' | b'\n' | b'\t'
-    )
-}
-
-/// Where a run of pieces of one length (3 to 6) with one space between ends.
-fn chunked_run(view: &[u8], at: usize) -> Option<usize> {
-    let length = |from: usize| {
-        view.get(from..)
-            .unwrap_or_default()
-            .iter()
-            .take(8)
-            .take_while(|byte| byte.is_ascii_alphanumeric())
-            .count()
-    };
-    let first = length(at);
-    if !(3..=6).contains(&first) {
-        return None;
-    }
-    let mut end = at;
-    let mut pieces = 0;
-    while length(end) == first && view.get(end + first) == Some(&b' ') {
-        pieces += 1;
-        end += first + 1;
-    }
-    if pieces < CHUNKS {
-        return None;
-    }
-    Some((end + length(end).min(first)).min(view.len()))
-}
-
 /// `%41` or `=41` read, where there are many.
 pub(super) fn unescaped(view: &[u8], sign: u8) -> Option<View<'static>> {
     if pairs(view, |a, b| (a == sign) & b.is_ascii_hexdigit()) < ESCAPES {
         return None;
     }
-    let escapes = view
-        .iter()
-        .enumerate()
-        .filter(|(at, byte)| **byte == sign && hex(view, at + 1).is_some());
+    let escapes = memchr::memchr_iter(sign, view).filter(|at| hex(view, at + 1).is_some());
     if escapes.take(ESCAPES).count() < ESCAPES {
         return None;
     }
-    let mut bytes = Vec::with_capacity(view.len());
-    let mut origins = Vec::with_capacity(view.len());
+    let mut out = Unescaped::new(view.len());
     let mut at = 0;
-    while let Some(&byte) = view.get(at) {
+    let plus = if sign == b'%' { b'+' } else { sign };
+    while let Some(rest) = view.get(at..).filter(|rest| !rest.is_empty()) {
+        let run = memchr::memchr2(sign, plus, rest).unwrap_or(rest.len());
+        out.run(at, rest.get(..run).unwrap_or_default());
+        at += run;
+        let Some(&byte) = view.get(at) else { break };
         let (decoded, read) = match (byte == sign, hex(view, at + 1)) {
             (true, Some(decoded)) => (Some(decoded), 3),
             // A soft line break.
             (true, None) if sign == b'=' && view.get(at + 1) == Some(&b'\n') => (None, 2),
             (true, None) if sign == b'=' && view.get(at + 1) == Some(&b'\r') => (None, 3),
-            _ if sign == b'%' && byte == b'+' => (Some(b' '), 1),
+            (false, _) => (Some(b' '), 1),
             _ => (Some(byte), 1),
         };
         if let Some(decoded) = decoded {
-            bytes.push(decoded);
-            origins.push(at);
+            out.run(at, &[decoded]);
         }
         at += read;
     }
-    Some(view_of(&bytes, &origins, view.len()))
+    Some(out.view())
 }
 
 fn hex(view: &[u8], at: usize) -> Option<u8> {
@@ -220,21 +96,60 @@ fn hex(view: &[u8], at: usize) -> Option<u8> {
     u8::try_from(digit(at)? * 16 + digit(at + 1)?).ok()
 }
 
-/// A view of bytes that are valid text or not; what is not becomes spaces.
-fn view_of(bytes: &[u8], origins: &[usize], original: usize) -> View<'static> {
-    let mut out = Builder::new(bytes.len());
-    let mut at = 0;
-    for chunk in bytes.utf8_chunks() {
-        for byte in chunk.valid().bytes() {
-            out.push(origins.get(at).copied().unwrap_or(original), byte);
-            at += 1;
-        }
-        if !chunk.invalid().is_empty() {
-            out.push(origins.get(at).copied().unwrap_or(original), b' ');
-            at += chunk.invalid().len();
+/// Bytes that are valid text or not, with where they come from.
+struct Unescaped {
+    bytes: Vec<u8>,
+    /// Where runs begin: in the bytes, and in what they come from.
+    runs: Vec<(usize, usize)>,
+    original: usize,
+}
+
+impl Unescaped {
+    fn new(original: usize) -> Self {
+        Self {
+            bytes: Vec::with_capacity(original),
+            runs: Vec::new(),
+            original,
         }
     }
-    out.finish(original)
+
+    fn run(&mut self, from: usize, run: &[u8]) {
+        if !run.is_empty() {
+            self.runs.push((self.bytes.len(), from));
+            self.bytes.extend_from_slice(run);
+        }
+    }
+
+    /// The view; what is no text becomes spaces.
+    fn view(self) -> View<'static> {
+        let mut out = Builder::new(self.bytes.len());
+        let mut runs = self.runs.iter().copied().peekable();
+        let mut origin = (0, 0);
+        let mut at = 0;
+        let mut add = |out: &mut Builder, at: usize, piece: &[u8]| {
+            let mut done = 0;
+            while done < piece.len() {
+                while let Some(next) = runs.next_if(|next| next.0 <= at + done) {
+                    origin = next;
+                }
+                let end = runs
+                    .peek()
+                    .map_or(piece.len(), |next| (next.0 - at).min(piece.len()));
+                let part = piece.get(done..end).unwrap_or_default();
+                out.copy(origin.1 + (at + done - origin.0), part);
+                done = end;
+            }
+        };
+        for chunk in self.bytes.utf8_chunks() {
+            add(&mut out, at, chunk.valid().as_bytes());
+            at += chunk.valid().len();
+            if !chunk.invalid().is_empty() {
+                add(&mut out, at, b" ");
+                at += chunk.invalid().len();
+            }
+        }
+        out.finish(self.original)
+    }
 }
 
 /// A letter-for-letter reading: ROT13 or Atbash.
@@ -355,24 +270,6 @@ pub(super) fn pairs(view: &[u8], test: impl Fn(u8, u8) -> bool) -> usize {
             )
         })
         .sum()
-}
-
-/// Whether single letters or pieces of one length stand in a row somewhere: four of them, counted many bytes at a time.
-fn may_be_cut(view: &[u8]) -> bool {
-    let part = |byte: u8| byte.is_ascii_alphanumeric() | (byte >= 0x80);
-    let rows = |step: usize| {
-        let at = |times: usize| view.get(times * step..).unwrap_or_default();
-        let four = at(0).iter().zip(at(1)).zip(at(2)).zip(at(3));
-        four.map(|(((a, b), c), d)| !part(*a) & !part(*b) & !part(*c) & !part(*d))
-            .fold(false, |any, row| any | row)
-    };
-    let singles = {
-        let at = |from: usize| view.get(from..).unwrap_or_default();
-        let four = at(0).iter().zip(at(1)).zip(at(2)).zip(at(3)).zip(at(4));
-        four.map(|((((a, b), c), d), e)| part(*a) & !part(*b) & part(*c) & !part(*d) & part(*e))
-            .fold(false, |any, row| any | row)
-    };
-    singles || !view.is_ascii() || (4..=7).any(rows)
 }
 
 /// Whether digits or signs stand before letters, inside words, often enough to read them as letters.

@@ -4,9 +4,9 @@
 //! folded as texts are, so they are written as people write them.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 
-use super::view;
+use super::folding;
+use super::lexicon::{Known, Lexicon, Spelt, WIDEST, Word};
 
 /// A class, by index.
 pub(super) type Class = u16;
@@ -17,54 +17,11 @@ pub(super) type Entry = u16;
 /// Words of phrases after the first, at most.
 const PHRASE: usize = 6;
 
-/// Bits of the filter before the tables.
-const FILTER_BITS: u32 = 16;
-
 /// Shortest entry that is looked for inside a run of letters without spaces.
 const INSIDE: usize = 4;
 
 /// Short words that are looked for there too.
 const INSIDE_TOO: [&str; 4] = ["all", "the", "you", "and"];
-
-/// The hash of a word, byte by byte.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct WordHash(u64);
-
-impl WordHash {
-    pub(super) const EMPTY: Self = Self(0xcbf2_9ce4_8422_2325);
-
-    #[inline]
-    pub(super) const fn with(self, byte: u8) -> Self {
-        let mixed = (self.0 ^ byte as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        Self(mixed ^ (mixed >> 29))
-    }
-
-    #[inline]
-    fn slot(self) -> (usize, u64) {
-        let bit = (self.0 >> (64 - FILTER_BITS)) as usize;
-        (bit / 64, 1 << (bit % 64))
-    }
-}
-
-/// The hash is one already.
-#[derive(Default)]
-pub(super) struct Same(u64);
-
-impl Hasher for Same {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = WordHash(self.0).with(*byte).0;
-        }
-    }
-    fn write_u64(&mut self, value: u64) {
-        self.0 = value;
-    }
-}
-
-type Table<V> = HashMap<u64, V, BuildHasherDefault<Same>>;
 
 /// How letters are read before they are looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,20 +55,27 @@ impl Letters {
 }
 
 /// Tables for one letters.
-#[derive(Debug, Default)]
-struct Words {
-    whole: Table<Entry>,
-    beginnings: Table<Entry>,
-    filter: Vec<u64>,
-    /// Further words of phrases, by the hash of the first.
-    phrases: Table<Vec<(Vec<Further>, Entry)>>,
+#[derive(Debug)]
+pub(super) struct Words {
+    letters: Letters,
+    lexicon: Lexicon,
+    /// Further words of phrases, by the first.
+    phrases: Vec<Vec<Phrase>>,
+}
+
+/// A phrase: its words after the first.
+#[derive(Clone, Debug)]
+pub(super) struct Phrase {
+    pub first: Word,
+    pub rest: Vec<Further>,
+    pub entry: Entry,
 }
 
 /// A word of a phrase after the first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Further {
-    /// A whole word, by its hash.
-    Whole(u64),
+    /// A whole word.
+    Whole(Word),
     /// A word with this beginning.
     Beginning(Entry),
 }
@@ -126,7 +90,7 @@ pub(super) struct Dictionary {
     /// The same as bits, a row of [`Self::row`] words for each entry.
     bits: Vec<u64>,
     row: usize,
-    typos: Table<Entry>,
+    typos: HashMap<u64, Entry>,
 }
 
 /// Entries as they are collected.
@@ -138,7 +102,7 @@ pub(super) struct Entries {
 impl Entries {
     /// Adds a word, a beginning or a phrase to a class.
     pub(super) fn add(&mut self, entry: &str, class: Class) {
-        let folded = view::folded(entry);
+        let folded = folding::folded(entry);
         let classes = self.known.entry(folded).or_default();
         if !classes.contains(&class) {
             classes.push(class);
@@ -151,6 +115,12 @@ impl Entries {
             .iter()
             .filter(move |(_, classes)| classes.contains(&class))
             .map(|(entry, _)| entry.as_str())
+    }
+
+    /// All entries, with their classes.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&str, &[Class])> {
+        let all = self.known.iter();
+        all.map(|(entry, classes)| (entry.as_str(), classes.as_slice()))
     }
 
     /// Builds the tables. `typos` says of which classes also words count whose inner letters are in another order.
@@ -170,21 +140,18 @@ impl Entries {
         let mut sorted: Vec<_> = known.into_iter().collect();
         sorted.sort_by(|a, b| (a.0.contains(' '), &a.0).cmp(&(b.0.contains(' '), &b.0)));
         let mut dictionary = Dictionary {
-            plain: Words::default(),
-            leet: Words::default(),
+            plain: Words::new(Letters::Plain, sorted.len()),
+            leet: Words::new(Letters::Leet, sorted.len()),
             classes: vec![Vec::new()],
             bits: Vec::new(),
             row: 0,
-            typos: Table::default(),
+            typos: HashMap::new(),
         };
-        for words in [&mut dictionary.plain, &mut dictionary.leet] {
-            words.filter = vec![0; (1 << FILTER_BITS) / 64];
-        }
         for (entry, classes) in sorted {
             let id = Entry::try_from(dictionary.classes.len())
                 .map_err(|_| "there are too many words in the injection rules")?;
-            dictionary.plain.insert(&entry, id, Letters::Plain);
-            dictionary.leet.insert(&entry, id, Letters::Leet);
+            dictionary.plain.insert(&entry, id)?;
+            dictionary.leet.insert(&entry, id)?;
             let word = entry.strip_suffix('*').unwrap_or(&entry);
             if word.len() >= 5
                 && word.is_ascii()
@@ -217,50 +184,113 @@ impl Entries {
 }
 
 impl Words {
-    fn insert(&mut self, entry: &str, id: Entry, letters: Letters) {
-        let hash = |word: &str| {
-            word.bytes().fold(WordHash::EMPTY, |hash, byte| {
-                hash.with(letters.letter(byte))
-            })
-        };
+    fn new(letters: Letters, words: usize) -> Self {
+        Self {
+            letters,
+            lexicon: Lexicon::new(words),
+            phrases: vec![Vec::new()],
+        }
+    }
+
+    fn spelt(&self, word: &str) -> Spelt {
+        Spelt::of(word.bytes().map(|byte| self.letters.letter(byte)))
+    }
+
+    fn insert(&mut self, entry: &str, id: Entry) -> Result<(), String> {
         let mut parts = entry.split(' ').filter(|part| !part.is_empty());
-        let Some(first) = parts.next() else { return };
-        let further = |part: &str| match part.strip_suffix('*') {
-            Some(beginning) => self
-                .beginnings
-                .get(&hash(beginning).0)
-                .map_or(Further::Whole(hash(beginning).0), |entry| {
-                    Further::Beginning(*entry)
-                }),
-            None => Further::Whole(hash(part).0),
+        let Some(first) = parts.next() else {
+            return Ok(());
         };
-        let rest: Vec<Further> = parts.map(further).take(PHRASE).collect();
+        let mut words = entry.trim_end_matches('*').split(' ');
+        if words.any(|word| word.len() > WIDEST || word.ends_with('*')) {
+            return Err(format!(
+                "`{entry}` has a word of more than {WIDEST} bytes, or a beginning before the end"
+            ));
+        }
+        let mut rest = Vec::new();
+        for part in parts.take(PHRASE) {
+            let begins = part.strip_suffix('*').and_then(|part| {
+                let known = self.lexicon.read(&self.spelt(part)).beginning;
+                (known != 0).then_some(Further::Beginning(known))
+            });
+            let spelt = self.spelt(part.trim_end_matches('*'));
+            rest.push(match begins {
+                Some(begins) => begins,
+                None => Further::Whole(self.word(&spelt, None)),
+            });
+        }
+        let spelt = self.spelt(first.trim_end_matches('*'));
         if !rest.is_empty() {
-            self.phrases
-                .entry(hash(first).0)
-                .or_default()
-                .push((rest, id));
-            self.note(hash(first));
-        } else if let Some(beginning) = first.strip_suffix('*') {
-            self.beginnings.insert(hash(beginning).0, id);
-            self.note(hash(beginning));
+            let first = self.word(&spelt, None);
+            if let Some(phrases) = self.phrases.get_mut(usize::from(first)) {
+                phrases.push(Phrase {
+                    first,
+                    rest,
+                    entry: id,
+                });
+            }
+        } else if first.ends_with('*') {
+            // Of fewer letters every word is one.
+            let letters = first.chars().count() - 1;
+            if letters >= 3
+                || (letters >= 2
+                    && !first
+                        .trim_end_matches('*')
+                        .ends_with(|c: char| c.is_ascii()))
+            {
+                self.lexicon.add_beginning(&spelt, id);
+            }
         } else {
-            self.whole.insert(hash(first).0, id);
-            self.note(hash(first));
+            self.word(&spelt, Some(id));
         }
+        Ok(())
     }
 
-    fn note(&mut self, hash: WordHash) {
-        let (word, bit) = hash.slot();
-        if let Some(word) = self.filter.get_mut(word) {
-            *word |= bit;
+    fn word(&mut self, spelt: &Spelt, entry: Option<Entry>) -> Word {
+        let word = self.lexicon.add(spelt, entry);
+        if usize::from(word) >= self.phrases.len() {
+            self.phrases.resize(usize::from(word) + 1, Vec::new());
         }
+        word
     }
 
+    /// What is known of a word.
     #[inline]
-    fn may_hold(&self, hash: WordHash) -> bool {
-        let (word, bit) = hash.slot();
-        self.filter.get(word).is_some_and(|word| word & bit != 0)
+    pub(super) fn read(&self, spelt: &Spelt) -> Known {
+        self.lexicon.read(spelt)
+    }
+
+    /// Its words, with only what `keep` leaves of each.
+    pub(super) fn filtered(&self, keep: impl Fn(Known) -> Known) -> Lexicon {
+        self.lexicon.filtered(keep)
+    }
+
+    /// Entries and first words of phrases that a run of letters may begin with, the longest first.
+    pub(super) fn prefixes<'a>(
+        &'a self,
+        spelt: &'a Spelt,
+    ) -> impl Iterator<Item = (usize, Known)> + 'a {
+        self.lexicon
+            .prefixes(spelt)
+            .map(|(length, known)| {
+                let starts = !self.phrases(known.word).is_empty();
+                (length, known, starts)
+            })
+            .filter(|(_, known, starts)| known.whole != 0 || known.beginning != 0 || *starts)
+            .map(|(length, known, _)| (length, known))
+    }
+
+    /// Phrases that begin with a word.
+    #[inline]
+    pub(super) fn phrases(&self, word: Word) -> &[Phrase] {
+        self.phrases
+            .get(usize::from(word))
+            .map_or(&[], Vec::as_slice)
+    }
+
+    /// Every phrase.
+    pub(super) fn all_phrases(&self) -> impl Iterator<Item = &Phrase> {
+        self.phrases.iter().flatten()
     }
 }
 
@@ -270,48 +300,25 @@ pub(super) fn shape(word: &[u8]) -> u64 {
         return 0;
     };
     let inner = word.get(1..word.len() - 1).unwrap_or_default();
-    let sum = inner.iter().fold(0_u64, |sum, byte| {
-        sum.wrapping_add(WordHash::EMPTY.with(*byte).0)
-    });
-    WordHash(sum).with(*first).with(*last).0
+    let sum = inner
+        .iter()
+        .fold(0_u64, |sum, byte| sum.wrapping_add(mixed(*byte)));
+    (sum ^ u64::from(*first) << 8 ^ u64::from(*last)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// Bytes as numbers whose sums tell apart which they were.
+const fn mixed(byte: u8) -> u64 {
+    let mixed = (byte as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9)
 }
 
 impl Dictionary {
-    fn words(&self, letters: Letters) -> &Words {
+    /// The words in one way of reading letters.
+    pub(super) fn words(&self, letters: Letters) -> &Words {
         match letters {
             Letters::Plain => &self.plain,
             Letters::Leet => &self.leet,
         }
-    }
-
-    /// The entry for a whole word.
-    #[inline]
-    pub(super) fn whole(&self, hash: WordHash, letters: Letters) -> Entry {
-        let words = self.words(letters);
-        if !words.may_hold(hash) {
-            return 0;
-        }
-        words.whole.get(&hash.0).copied().unwrap_or(0)
-    }
-
-    /// The entry for the beginning of a word.
-    #[inline]
-    pub(super) fn beginning(&self, hash: WordHash, letters: Letters) -> Entry {
-        let words = self.words(letters);
-        if !words.may_hold(hash) {
-            return 0;
-        }
-        words.beginnings.get(&hash.0).copied().unwrap_or(0)
-    }
-
-    /// Phrases that begin with a word: the hashes of their other words.
-    #[inline]
-    pub(super) fn phrases(&self, hash: WordHash, letters: Letters) -> &[(Vec<Further>, Entry)] {
-        let words = self.words(letters);
-        if !words.may_hold(hash) {
-            return &[];
-        }
-        words.phrases.get(&hash.0).map_or(&[], Vec::as_slice)
     }
 
     /// The entry of a word with its inner letters in another order.
@@ -338,8 +345,7 @@ impl Dictionary {
 
     /// The entry of a word of its own spelling.
     pub(super) fn named(&self, word: &str) -> Entry {
-        let hash = word.bytes().fold(WordHash::EMPTY, WordHash::with);
-        self.whole(hash, Letters::Plain)
+        self.plain.read(&Spelt::of(word.bytes())).whole
     }
 
     /// How many entries there are, with the empty one.
@@ -354,10 +360,11 @@ impl Dictionary {
 }
 
 impl Further {
-    /// Whether it is a word of this hash and beginning.
-    pub(super) fn is(self, hash: WordHash, beginning: Entry) -> bool {
+    /// Whether it is this word.
+    #[inline]
+    pub(super) fn is(self, word: Word, beginning: Entry) -> bool {
         match self {
-            Self::Whole(whole) => whole == hash.0,
+            Self::Whole(whole) => whole == word,
             Self::Beginning(entry) => entry == beginning,
         }
     }

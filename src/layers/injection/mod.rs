@@ -5,20 +5,29 @@
 
 mod actions;
 mod compile;
+mod cut;
 mod decoded;
 mod derived;
 mod dictionary;
 mod extent;
+mod folding;
+mod frequency;
+mod letters;
+mod lexicon;
 mod look;
+mod marks;
 mod memory;
 pub mod model;
 mod pattern;
 mod places;
 mod profile;
 mod quotation;
+mod readings;
 mod rules;
+mod runs;
 mod scan;
 mod seen;
+mod sift;
 #[cfg(test)]
 #[expect(
     clippy::string_slice,
@@ -28,6 +37,8 @@ mod seen;
 )]
 mod tests;
 mod tokens;
+mod triggers;
+mod turned;
 mod view;
 
 use std::fmt::Write as _;

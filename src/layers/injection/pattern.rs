@@ -10,7 +10,13 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::dictionary::{Class, Dictionary, Entries};
-use super::tokens::{Token, mark};
+use super::marks::mark;
+use super::tokens::Token;
+use super::triggers::{Place, Trigger};
+
+/// What it costs to read a piece of text, and to look whether a word stood before another.
+const READING: f64 = 1_500.0;
+const LOOKING: f64 = 30.0;
 
 /// Words that one match spans at most.
 pub(super) const SPAN: usize = 64;
@@ -98,10 +104,91 @@ impl Pattern {
         self.steps.first().map(|step| step.class)
     }
 
-    /// The class at whose words the pattern is looked for: the one that `cost` says is met least.
-    pub(super) fn anchor(&self, cost: impl Fn(Class) -> u64) -> Option<Class> {
-        let must = self.steps.iter().filter(|step| !step.optional);
-        must.map(|step| step.class).min_by_key(|class| cost(*class))
+    /// What the pattern is looked for at: the step, or the two that follow each other, that `cost` says is met least.
+    pub(super) fn trigger(
+        &self,
+        frequency: impl Fn(Class, u16) -> Option<f64>,
+        longest: &[usize],
+    ) -> Option<Trigger> {
+        let reach = |steps: &[Step]| -> usize {
+            steps
+                .iter()
+                .map(|step| step.gap + longest.get(usize::from(step.class)).copied().unwrap_or(1))
+                .sum()
+        };
+        let must: Vec<(usize, &Step)> = self
+            .steps
+            .iter()
+            .enumerate()
+            .filter(|(_, step)| !step.optional)
+            .collect();
+        let mut best: Option<(f64, Trigger)> = None;
+        for (index, (at, then)) in must.iter().enumerate() {
+            let Some(of_then) = frequency(then.class, then.marks) else {
+                continue;
+            };
+            let place = |step: &Step| Place {
+                class: step.class,
+                marks: step.marks,
+            };
+            let alone = Trigger {
+                first: None,
+                then: place(then),
+                within: 0,
+                before: reach(self.steps.get(..=*at)?).min(SPAN),
+                after: reach(self.steps.get(at + 1..)?).min(SPAN),
+            };
+            let mut offer = |cost: f64, trigger: Trigger| {
+                if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                    best = Some((cost, trigger));
+                }
+            };
+            offer(of_then * (READING + LOOKING), alone.clone());
+            for (from, first) in must.iter().take(index) {
+                let Some(of_first) = frequency(first.class, first.marks) else {
+                    continue;
+                };
+                let within = reach(self.steps.get(from + 1..=*at)?);
+                #[expect(clippy::cast_precision_loss, reason = "a few words")]
+                let both = of_then * (of_first * within as f64).min(1.0);
+                let pair = Trigger {
+                    first: Some(place(first)),
+                    within,
+                    ..alone.clone()
+                };
+                offer(both * READING + (of_first + of_then) * LOOKING, pair);
+            }
+        }
+        best.map(|(_, trigger)| trigger)
+    }
+
+    /// The steps behind the first that are not optional.
+    fn musts(&self, longest: &[usize]) -> Vec<Must> {
+        let mut within = 0;
+        let mut musts = Vec::new();
+        for step in self.steps.iter().skip(1) {
+            within += step.gap + longest.get(usize::from(step.class)).copied().unwrap_or(1);
+            if !step.optional {
+                musts.push(Must {
+                    class: step.class,
+                    within,
+                });
+            }
+        }
+        musts
+    }
+
+    /// A match whose last word is `last`.
+    fn matched(&self, near: &[Token], last: usize) -> Match {
+        let words = near.get(..=last).unwrap_or_default();
+        let start = words.first().map_or(0, |first| first.start);
+        let first_end = words.first().map_or(0, |first| first.end);
+        let end = words.last().map_or(0, |last| last.end);
+        Match {
+            rule: self.rule,
+            span: start..end.max(first_end),
+            odd: words.iter().any(|token| token.marks & mark::ODD != 0),
+        }
     }
 
     /// The last token of a match that begins with the first of `tokens`, whose first step is `words` longer than one word.
@@ -316,17 +403,31 @@ pub(super) struct Match {
     pub odd: bool,
 }
 
-/// All patterns, by the class that they begin with.
+/// A step that a match must have, and how many words behind its first one it is found at most.
+#[derive(Clone, Copy, Debug)]
+struct Must {
+    class: Class,
+    within: usize,
+}
+
+/// All patterns, by the entry that they begin with.
 #[derive(Debug)]
 pub(super) struct Patterns {
     patterns: Vec<Pattern>,
-    /// Patterns by the entry that they begin with.
+    /// What each must have behind its first step.
+    musts: Vec<Vec<Must>>,
     starts: Vec<Vec<usize>>,
+    /// Classes of each entry that any pattern must have.
+    asked: Vec<Vec<Class>>,
+    classes: usize,
 }
 
 impl Patterns {
-    pub(super) fn new(patterns: Vec<Pattern>, dictionary: &Dictionary, classes: usize) -> Self {
-        let mut by_class = vec![Vec::new(); classes];
+    /// `longest` says of how many words the longest entry of a class is.
+    pub(super) fn new(patterns: Vec<Pattern>, dictionary: &Dictionary, longest: &[usize]) -> Self {
+        let mut by_class = vec![Vec::new(); longest.len()];
+        let mut asked_for = vec![false; longest.len()];
+        let mut musts = Vec::new();
         for (index, pattern) in patterns.iter().enumerate() {
             if let Some(list) = pattern
                 .first()
@@ -334,58 +435,90 @@ impl Patterns {
             {
                 list.push(index);
             }
+            let must = pattern.musts(longest);
+            for step in &must {
+                if let Some(asked) = asked_for.get_mut(usize::from(step.class)) {
+                    *asked = true;
+                }
+            }
+            musts.push(must);
         }
-        let starts = (0..dictionary.len())
-            .map(|entry| {
-                let entry = u16::try_from(entry).unwrap_or(0);
-                let classes = dictionary.classes(entry).iter();
-                let mut all: Vec<usize> = classes
-                    .filter_map(|class| by_class.get(usize::from(*class)))
-                    .flatten()
-                    .copied()
-                    .collect();
-                all.sort_unstable();
-                all.dedup();
-                all
-            })
-            .collect();
-        Self { patterns, starts }
+        let entries = 0..u16::try_from(dictionary.len()).unwrap_or(u16::MAX);
+        let starts = entries.clone().map(|entry| {
+            let classes = dictionary.classes(entry).iter();
+            let mut all: Vec<usize> = classes
+                .filter_map(|class| by_class.get(usize::from(*class)))
+                .flatten()
+                .copied()
+                .collect();
+            all.sort_unstable();
+            all.dedup();
+            all
+        });
+        let asked = entries.map(|entry| {
+            let classes = dictionary.classes(entry).iter().copied();
+            classes
+                .filter(|class| asked_for.get(usize::from(*class)) == Some(&true))
+                .collect()
+        });
+        Self {
+            starts: starts.collect(),
+            asked: asked.collect(),
+            patterns,
+            musts,
+            classes: longest.len(),
+        }
     }
 
-    /// Every match in `tokens`: for each word and pattern that begins there, the shortest.
+    /// Every match in `tokens` of the rules that are asked for: for each word and pattern that begins there, the shortest.
     pub(super) fn matches(
         &self,
         tokens: &[Token],
         dictionary: &Dictionary,
+        is_asked: impl Fn(usize) -> bool,
         found: &mut Vec<Match>,
     ) {
-        for (at, token) in tokens.iter().enumerate() {
+        // From the end, so that the next word of each class is known.
+        let mut next = vec![usize::MAX; self.classes];
+        for (at, token) in tokens.iter().enumerate().rev() {
+            let near = tokens
+                .get(at..(at + SPAN).min(tokens.len()))
+                .unwrap_or_default();
             let words = token.entries.iter().map(|entry| (*entry, 0));
-            for (entry, words) in words.chain(token.phrases) {
-                if entry == 0 {
-                    continue;
+            let entries = words.chain(token.phrases).filter(|(entry, _)| *entry != 0);
+            for (entry, words) in entries.clone() {
+                for index in self.starts.get(usize::from(entry)).into_iter().flatten() {
+                    if !self.may_match(*index, at + usize::from(words), &next) {
+                        continue;
+                    }
+                    let Some(pattern) = self.patterns.get(*index) else {
+                        continue;
+                    };
+                    if is_asked(pattern.rule)
+                        && let Some(last) = pattern.ends(near, words, dictionary)
+                    {
+                        found.push(pattern.matched(near, last));
+                    }
                 }
-                for pattern in self.starts.get(usize::from(entry)).into_iter().flatten() {
-                    let near = tokens
-                        .get(at..(at + SPAN).min(tokens.len()))
-                        .unwrap_or_default();
-                    let Some(pattern) = self.patterns.get(*pattern) else {
-                        continue;
-                    };
-                    let Some(last) = pattern.ends(near, words, dictionary) else {
-                        continue;
-                    };
-                    let end = near.get(last).map_or(token.end, |last| last.end);
-                    let odd = near.get(..=last).is_some_and(|tokens| {
-                        tokens.iter().any(|token| token.marks & mark::ODD != 0)
-                    });
-                    found.push(Match {
-                        rule: pattern.rule,
-                        span: token.start..end.max(token.end),
-                        odd,
-                    });
+            }
+            for (entry, _) in entries {
+                for class in self.asked.get(usize::from(entry)).into_iter().flatten() {
+                    if let Some(next) = next.get_mut(usize::from(*class)) {
+                        *next = at;
+                    }
                 }
             }
         }
+    }
+
+    /// Whether all that a pattern must have stands close enough behind its first step.
+    #[inline]
+    fn may_match(&self, pattern: usize, end: usize, next: &[usize]) -> bool {
+        self.musts.get(pattern).is_some_and(|musts| {
+            musts.iter().all(|must| {
+                next.get(usize::from(must.class))
+                    .is_some_and(|next| *next <= end + must.within)
+            })
+        })
     }
 }

@@ -3,6 +3,7 @@
 //! The score of a window is the noisy-or of its families, 1 − Π(1 − wᵢ), the heaviest rule of each family counting once: a long
 //! document does not add up to an alarm.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::rules::{Family, WEAK_CAP};
@@ -112,30 +113,51 @@ pub(super) struct Window {
 /// The windows of hits that are sorted by start: for each hit the window that begins with it.
 pub(super) fn windows(hits: &[Hit]) -> impl Iterator<Item = (&[Hit], f64)> {
     let mut end = 0;
+    let mut heaviest = Heaviest::default();
     hits.iter().enumerate().map(move |(first, hit)| {
-        end = end.max(first + 1);
-        while hits
+        end = end.max(first);
+        while let Some(next) = hits
             .get(end)
-            .is_some_and(|next| next.span.start <= hit.span.start + NEAR)
+            .filter(|next| end == first || next.span.start <= hit.span.start + NEAR)
         {
+            heaviest.enter(end, next);
             end += 1;
         }
-        let window = hits.get(first..end).unwrap_or_default();
-        (window, noisy_or(window))
+        heaviest.leave(first);
+        (hits.get(first..end).unwrap_or_default(), heaviest.score())
     })
 }
 
-/// The part of a window that counts: a weak phrase adds to the score but does not widen the place.
-pub(super) fn described(near: &[Hit], score: f64, reading: Reading) -> Option<Window> {
-    let strong = || near.iter().filter(|hit| !hit.family.is_weak());
-    let start = strong().map(|hit| hit.span.start).min()?;
-    let end = strong().map(|hit| hit.span.end).max()?;
-    Some(Window {
-        span: start..end,
-        score,
-        rules: heaviest(near),
-        reading,
-    })
+/// The heaviest hit of each family in a window that moves on: of each family those that no later one outweighs.
+#[derive(Default)]
+struct Heaviest([VecDeque<(usize, f64)>; Family::COUNT]);
+
+impl Heaviest {
+    fn enter(&mut self, at: usize, hit: &Hit) {
+        if let Some(family) = self.0.get_mut(hit.family as usize) {
+            while family
+                .pop_back_if(|(_, weight)| *weight <= hit.weight)
+                .is_some()
+            {}
+            family.push_back((at, hit.weight));
+        }
+    }
+
+    /// What stands before `first` is left behind.
+    fn leave(&mut self, first: usize) {
+        for family in &mut self.0 {
+            while family.pop_front_if(|(at, _)| *at < first).is_some() {}
+        }
+    }
+
+    fn score(&self) -> f64 {
+        combined(|family| {
+            let family = self.0.get(family as usize);
+            family
+                .and_then(VecDeque::front)
+                .map_or(0.0, |(_, weight)| *weight)
+        })
+    }
 }
 
 fn heaviest(hits: &[Hit]) -> Vec<&'static str> {
@@ -151,52 +173,88 @@ fn heaviest(hits: &[Hit]) -> Vec<&'static str> {
 }
 
 /// 1 − Π(1 − wᵢ) over the families; the weak ones count only beside others, and together as at most [`WEAK_CAP`].
-pub(super) fn noisy_or(hits: &[Hit]) -> f64 {
-    let mut heaviest = [0.0_f64; Family::COUNT];
-    for hit in hits {
-        if let Some(weight) = heaviest.get_mut(hit.family as usize) {
-            *weight = weight.max(hit.weight);
-        }
-    }
+fn combined(heaviest: impl Fn(Family) -> f64) -> f64 {
     let mut strong = 1.0;
     let mut weak = 1.0_f64;
-    for (family, weight) in Family::ALL.iter().zip(heaviest) {
-        if *family == Family::Model {
+    for family in Family::ALL {
+        if family == Family::Model {
             continue;
         }
         if family.is_weak() {
-            weak *= 1.0 - weight;
+            weak *= 1.0 - heaviest(family);
         } else {
-            strong *= 1.0 - weight;
+            strong *= 1.0 - heaviest(family);
         }
     }
     if strong >= 1.0 {
         return 0.0;
     }
-    let model = heaviest.get(Family::Model as usize).copied().unwrap_or(0.0);
-    1.0 - strong * weak.max(1.0 - WEAK_CAP) * (1.0 - model)
+    1.0 - strong * weak.max(1.0 - WEAK_CAP) * (1.0 - heaviest(Family::Model))
 }
 
-/// Windows of one reading that reach `lowest`, joined where they overlap.
+/// Windows of one reading that reach `lowest`, joined where they overlap. A weak phrase adds to the score but does not widen the
+/// place.
 pub(super) fn joined(hits: &[Hit], reading: Reading, lowest: f64) -> Vec<Window> {
     let mut found: Vec<Window> = Vec::new();
+    let mut strong = Strong::default();
     for (near, score) in windows(hits) {
-        if score < lowest {
-            continue;
-        }
-        let Some(window) = described(near, score, reading) else {
+        strong.see(near);
+        let Some(span) = strong.span().filter(|_| score >= lowest) else {
             continue;
         };
         match found.last_mut() {
-            Some(last) if window.span.start <= last.span.end => {
-                last.span.end = last.span.end.max(window.span.end);
-                if window.score > last.score {
-                    last.score = window.score;
-                    last.rules = window.rules;
+            Some(last) if span.start <= last.span.end => {
+                last.span.end = last.span.end.max(span.end);
+                if score > last.score {
+                    last.score = score;
+                    last.rules = heaviest(near);
                 }
             }
-            _ => found.push(window),
+            _ => found.push(Window {
+                span,
+                score,
+                rules: heaviest(near),
+                reading,
+            }),
         }
     }
     found
+}
+
+/// The strong hits of a window that moves on by one hit at a time: the first, and those that no later one ends behind.
+#[derive(Default)]
+struct Strong {
+    /// Hits that the window has left, and those that it has seen.
+    left: usize,
+    seen: usize,
+    starts: VecDeque<(usize, usize)>,
+    ends: VecDeque<(usize, usize)>,
+}
+
+impl Strong {
+    /// The next window, which begins one hit later.
+    fn see(&mut self, near: &[Hit]) {
+        let first = self.left;
+        for (at, hit) in (first..).zip(near).skip(self.seen - first) {
+            if !hit.family.is_weak() {
+                self.starts.push_back((at, hit.span.start));
+                while self
+                    .ends
+                    .pop_back_if(|(_, end)| *end <= hit.span.end)
+                    .is_some()
+                {}
+                self.ends.push_back((at, hit.span.end));
+            }
+        }
+        self.seen = self.seen.max(first + near.len());
+        while self.starts.pop_front_if(|(at, _)| *at < first).is_some() {}
+        while self.ends.pop_front_if(|(at, _)| *at < first).is_some() {}
+        self.left += 1;
+    }
+
+    fn span(&self) -> Option<Range<usize>> {
+        let (_, start) = self.starts.front()?;
+        let (_, end) = self.ends.front()?;
+        Some(*start..*end)
+    }
 }

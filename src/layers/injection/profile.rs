@@ -69,6 +69,8 @@ pub struct ToolNames {
     names: Vec<Box<str>>,
     /// A bit for each length of a name.
     lengths: u128,
+    /// A bit for each ASCII character that a name begins with, in both cases.
+    firsts: u128,
     digest: [u8; 32],
 }
 
@@ -90,9 +92,14 @@ impl ToolNames {
         kept.sort_unstable();
         kept.dedup();
         let lengths = kept.iter().fold(0, |all, name| all | 1 << name.len());
+        let first = |name: &str| name.bytes().next().unwrap_or(0);
+        let firsts = kept.iter().map(|name| first(name)).fold(0, |all, byte| {
+            all | 1_u128 << (byte & 0x7f) | 1 << (byte.to_ascii_uppercase() & 0x7f)
+        });
         let all = digest(&SHA256, kept.join("\n").as_bytes());
         Self {
             lengths,
+            firsts,
             digest: all.as_ref().try_into().unwrap_or_default(),
             names: kept,
         }
@@ -113,6 +120,20 @@ impl ToolNames {
             name.bytes().cmp(lower)
         });
         found.is_ok()
+    }
+
+    /// Whether one of them begins with this byte.
+    #[inline]
+    pub(super) const fn may_begin(&self, byte: u8) -> bool {
+        byte.is_ascii() && (self.firsts >> byte) & 1 == 1
+    }
+
+    /// Whether one of them stands at this place of a view, in capitals or not; more may follow.
+    pub(super) fn stands_at(&self, view: &[u8], at: usize) -> bool {
+        self.names.iter().any(|name| {
+            view.get(at..at + name.len())
+                .is_some_and(|text| text.eq_ignore_ascii_case(name.as_bytes()))
+        })
     }
 
     /// The same for the same names, whatever their order.

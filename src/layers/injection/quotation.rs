@@ -4,6 +4,9 @@
 //! words around it must be about attacks or examples.
 
 use std::ops::Range;
+use std::sync::LazyLock;
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
 /// What a quoted phrase counts.
 const QUOTED: f64 = 0.6;
@@ -79,10 +82,25 @@ fn is_discussed(text: &str, span: &Range<usize>) -> bool {
     let to = text.ceil_char_boundary((span.end + AROUND).min(text.len()));
     let before = text.get(from..span.start).unwrap_or_default();
     let after = text.get(span.end..to).unwrap_or_default();
-    let around = format!("{before} {after}").to_ascii_lowercase();
-    let words = DISCUSSION.iter().filter(|word| around.contains(**word));
-    words.take(2).count() == 2
+    let Some(words) = WORDS.as_ref() else {
+        return false;
+    };
+    let mut first = None;
+    let mut found = [before, after]
+        .into_iter()
+        .flat_map(|side| words.find_overlapping_iter(side))
+        .map(|found| found.pattern());
+    found.any(|word| *first.get_or_insert(word) != word)
 }
+
+/// One automaton for them all.
+static WORDS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
+    AhoCorasick::builder()
+        .ascii_case_insensitive(true)
+        .kind(Some(AhoCorasickKind::DFA))
+        .build(DISCUSSION)
+        .ok()
+});
 
 #[cfg(test)]
 mod tests {

@@ -1,41 +1,18 @@
 //! Finds phrases in a text, in every reading that its bytes ask for, and scores the places where they stand close together.
 //!
-//! One automaton looks for the words at which a rule can begin; only around them words are read and patterns tried, so ordinary
+//! One pass over the words notes the pieces where a rule could match; only those are read and patterns tried, so ordinary
 //! text costs one pass and hostile text stays linear. Where a strong rule matched, a wider piece is read for the weak ones.
 
 use std::fmt;
 use std::ops::Range;
 
-use super::compile::{Anchor, Compiled};
-use super::decoded;
-use super::derived;
-use super::dictionary::Letters;
+use super::compile::Compiled;
 use super::extent;
-use super::pattern::Match;
-use super::places::{self, Hit, NEAR, Place, Reading, Window};
+use super::places::{self, Hit, Place, Reading, Window};
 use super::profile::Profile;
-use super::quotation;
+use super::readings::{Look, Read};
 use super::rules::Family;
 use super::seen;
-use super::tokens::{Token, Tokenizer};
-use super::view::View;
-
-/// Bytes of a view before and after an anchor that are read.
-const BEFORE: usize = 140;
-const AFTER: usize = 220;
-
-/// Length from which a region is cut, and what two parts of one have in common.
-const LONG: usize = 8 << 10;
-const OVERLAP: usize = 480;
-
-/// Levels of encodings.
-const DEPTH: usize = 3;
-
-/// Longest text that is read in a way that no anchor points to, in bytes.
-const WHOLE: usize = 64 << 10;
-
-/// Longest text in which words with swapped letters are looked for, in bytes.
-const TYPOS: usize = 16 << 10;
 
 /// Score of the rules from which the model is asked, and how often at most.
 const ASKED: f64 = 0.3;
@@ -108,14 +85,10 @@ pub struct Scan {
 /// Compiled rules.
 #[derive(Debug)]
 pub struct Scanner {
-    compiled: Compiled,
+    pub(super) compiled: Compiled,
     model: Option<Box<dyn Corroborator>>,
-}
-
-/// What one reading is looked through for.
-struct Look<'a> {
-    scanner: &'a Scanner,
-    profile: &'a Profile<'a>,
+    /// Whether only what is worth it is read; what is found is the same.
+    pub(super) sifts: bool,
 }
 
 impl Scanner {
@@ -127,7 +100,15 @@ impl Scanner {
         Ok(Self {
             compiled: Compiled::new()?,
             model: None,
+            sifts: true,
         })
+    }
+
+    /// One that reads every word of a text.
+    #[cfg(test)]
+    pub(super) fn unsifted(mut self) -> Self {
+        self.sifts = false;
+        self
     }
 
     /// With a second opinion.
@@ -196,410 +177,6 @@ fn ask(model: &dyn Corroborator, text: &str, reading: Reading, hits: &mut Vec<Hi
     }
     hits.extend(said);
     hits.sort_by_key(|hit| (hit.span.start, hit.span.end));
-}
-
-type Read = Vec<(Reading, Vec<Hit>)>;
-
-impl Look<'_> {
-    /// Hits of every reading of a text, mapped to its bytes.
-    fn text(&self, text: &str, depth: usize, skipped: &mut Vec<(Skipped, usize)>) -> Read {
-        let main = View::new(text);
-        let view = main.bytes();
-        let mut turned = [0_usize; 3];
-        let hits = self.view(view, Some(&mut turned));
-        let mut hits = mapped(text, &main, hits, self);
-        self.images(text, &main, &mut hits);
-        self.hidden(text, depth, &mut hits, skipped);
-        self.encoded(text, &main, depth, &mut hits, skipped);
-        let mut read = vec![(Reading::Text, hits)];
-        let mut add = |reading: Reading, derived: &View<'_>, letters: Letters, typos: bool| {
-            let found = match (letters, typos) {
-                (Letters::Plain, false) => self.view(derived.bytes(), None),
-                _ => self.whole(derived.bytes(), letters, typos, skipped),
-            };
-            let odd = letters == Letters::Leet || typos;
-            let hits = found
-                .into_iter()
-                .filter(|found| !odd || found.odd)
-                .map(|found| Match {
-                    span: derived.original(&found.span),
-                    ..found
-                })
-                .collect();
-            read.push((reading, mapped(text, &main, hits, self)));
-        };
-        if let Some(derived) = derived::untagged(view) {
-            add(Reading::Untagged, &derived, Letters::Plain, false);
-        }
-        let joined = derived::joined(view);
-        if let Some(derived) = &joined {
-            add(Reading::Joined, derived, Letters::Plain, false);
-        }
-        let spelt = joined.as_ref().map_or(view, View::bytes);
-        if derived::is_leet(spelt) {
-            match &joined {
-                Some(derived) => add(Reading::Leet, derived, Letters::Leet, false),
-                None => add(Reading::Leet, &main.whole(), Letters::Leet, false),
-            }
-        }
-        if let Some(derived) = derived::uncamelled(view) {
-            add(Reading::Camel, &derived, Letters::Plain, false);
-        }
-        for (sign, reading) in [(b'%', Reading::Percent), (b'=', Reading::Quoted)] {
-            if let Some(derived) = derived::unescaped(view, sign) {
-                add(reading, &derived, Letters::Plain, false);
-            }
-        }
-        let [rot13, atbash, reversed] = turned;
-        if rot13 > 0 {
-            add(
-                Reading::Rot13,
-                &derived::swapped(view, derived::rot13),
-                Letters::Plain,
-                false,
-            );
-        }
-        if atbash > 0 {
-            add(
-                Reading::Atbash,
-                &derived::swapped(view, derived::atbash),
-                Letters::Plain,
-                false,
-            );
-        }
-        if reversed > 0 {
-            add(
-                Reading::Reversed,
-                &derived::reversed(view),
-                Letters::Plain,
-                false,
-            );
-            add(
-                Reading::Reversed,
-                &derived::reversed_words(view),
-                Letters::Plain,
-                false,
-            );
-        }
-        if view.len() <= TYPOS && depth == 0 {
-            add(Reading::Typos, &main.whole(), Letters::Plain, true);
-        }
-        read
-    }
-
-    /// Matches in a view, around anchors.
-    fn view(&self, view: &[u8], turned: Option<&mut [usize; 3]>) -> Vec<Match> {
-        let compiled = &self.scanner.compiled;
-        let mut found = Vec::new();
-        let mut tokens = Vec::new();
-        let tokenizer = self.tokenizer(Letters::Plain, false);
-        let mut strong: Vec<Range<usize>> = Vec::new();
-        for region in self.regions(view, turned) {
-            tokens.clear();
-            tokenizer.read(view, &region, &mut tokens);
-            let from = found.len();
-            compiled
-                .patterns
-                .matches(&tokens, &compiled.dictionary, &mut found);
-            for hit in found.drain(from..) {
-                if compiled.is_strong(hit.rule) {
-                    strong.push(hit.span);
-                }
-            }
-        }
-        if strong.is_empty() {
-            return found;
-        }
-        strong.sort_by_key(|span| span.start);
-        let mut wide: Vec<Range<usize>> = Vec::new();
-        for span in strong {
-            join(
-                view,
-                &mut wide,
-                span.start.saturating_sub(NEAR)..(span.end + NEAR).min(view.len()),
-            );
-        }
-        for region in wide {
-            self.read(view, &region, &tokenizer, &mut tokens, &mut found);
-        }
-        found
-    }
-
-    /// Matches in a view that no anchor points into: all of it, up to a length.
-    fn whole(
-        &self,
-        view: &[u8],
-        letters: Letters,
-        typos: bool,
-        skipped: &mut Vec<(Skipped, usize)>,
-    ) -> Vec<Match> {
-        let end = view.len().min(WHOLE);
-        if end < view.len() {
-            skipped.push((Skipped::Long, view.len() - end));
-        }
-        let mut found = Vec::new();
-        self.read(
-            view,
-            &(0..end),
-            &self.tokenizer(letters, typos),
-            &mut Vec::new(),
-            &mut found,
-        );
-        found
-    }
-
-    fn read(
-        &self,
-        view: &[u8],
-        range: &Range<usize>,
-        tokenizer: &Tokenizer<'_>,
-        tokens: &mut Vec<Token>,
-        found: &mut Vec<Match>,
-    ) {
-        tokens.clear();
-        tokenizer.read(view, range, tokens);
-        self.scanner
-            .compiled
-            .patterns
-            .matches(tokens, &self.scanner.compiled.dictionary, found);
-    }
-
-    fn tokenizer(&self, letters: Letters, typos: bool) -> Tokenizer<'_> {
-        Tokenizer {
-            dictionary: &self.scanner.compiled.dictionary,
-            special: self.scanner.compiled.special,
-            letters,
-            typos,
-            tools: self.profile.tools,
-        }
-    }
-
-    /// Pieces around the anchors, joined where they meet.
-    fn regions(&self, view: &[u8], mut turned: Option<&mut [usize; 3]>) -> Vec<Range<usize>> {
-        let compiled = &self.scanner.compiled;
-        let mut regions: Vec<Range<usize>> = Vec::new();
-        for anchor in compiled.automaton.find_overlapping_iter(view) {
-            let span = anchor.start()..anchor.end();
-            match compiled.anchors.get(anchor.pattern().as_usize()) {
-                Some(Anchor::Word { whole }) if is_word(view, &span, *whole) => {}
-                Some(Anchor::Turned(turn)) => {
-                    if let Some(count) = turned
-                        .as_mut()
-                        .and_then(|turned| turned.get_mut(*turn as usize))
-                    {
-                        *count += 1;
-                    }
-                    continue;
-                }
-                _ => continue,
-            }
-            let start = span.start.saturating_sub(BEFORE);
-            let end = (span.end + AFTER).min(view.len());
-            join(view, &mut regions, start..end);
-        }
-        regions
-    }
-
-    fn images(&self, text: &str, main: &View<'_>, hits: &mut Vec<Hit>) {
-        let Some(rule) = self.scanner.compiled.rule("exfiltration.image") else {
-            return;
-        };
-        for span in seen::images(main.bytes()) {
-            let span = on_characters(text, &main.original(&span));
-            hits.push(Hit {
-                rule: rule.id,
-                family: rule.family,
-                weight: rule.weight,
-                span,
-            });
-        }
-    }
-
-    /// Texts in characters that nobody sees.
-    fn hidden(
-        &self,
-        text: &str,
-        depth: usize,
-        hits: &mut Vec<Hit>,
-        skipped: &mut Vec<(Skipped, usize)>,
-    ) {
-        let (hidden, inside) = seen::hidden(text);
-        for piece in hidden {
-            let Some(rule) = self.scanner.compiled.rule(piece.rule) else {
-                continue;
-            };
-            hits.push(Hit {
-                rule: rule.id,
-                family: rule.family,
-                weight: rule.weight,
-                span: piece.span.clone(),
-            });
-            if depth < DEPTH {
-                let inner = self.text(&piece.text, depth + 1, skipped);
-                hits.extend(inner_hit(&inner, &piece.span));
-            }
-        }
-        if inside.len() >= 3
-            && let Some(rule) = self.scanner.compiled.rule("invisible.in_words")
-        {
-            hits.extend(inside.into_iter().map(|span| Hit {
-                rule: rule.id,
-                family: rule.family,
-                weight: rule.weight,
-                span,
-            }));
-        }
-    }
-
-    /// Texts behind encodings.
-    fn encoded(
-        &self,
-        text: &str,
-        main: &View<'_>,
-        depth: usize,
-        hits: &mut Vec<Hit>,
-        skipped: &mut Vec<(Skipped, usize)>,
-    ) {
-        let (pieces, left) = decoded::pieces(main.bytes());
-        if left > 0 {
-            skipped.push((Skipped::Pieces, left));
-        }
-        for piece in pieces {
-            if depth >= DEPTH {
-                skipped.push((Skipped::Depth, piece.text.len()));
-                continue;
-            }
-            let span = on_characters(text, &main.original(&piece.span));
-            let inner = self.text(&piece.text, depth + 1, skipped);
-            hits.extend(inner_hit(&inner, &span));
-        }
-    }
-}
-
-/// What a decoded piece says, as one phrase of the text around it.
-fn inner_hit(inner: &Read, span: &Range<usize>) -> Option<Hit> {
-    let mut best: Option<(f64, &'static str)> = None;
-    for (_, hits) in inner {
-        let mut sorted = hits.clone();
-        sorted.sort_by_key(|hit| (hit.span.start, hit.span.end));
-        for (window, score) in places::windows(&sorted) {
-            let heaviest = window
-                .iter()
-                .filter(|hit| !hit.family.is_weak())
-                .max_by(|a, b| a.weight.total_cmp(&b.weight));
-            if let Some(heaviest) = heaviest
-                && best.is_none_or(|(best, _)| score > best)
-            {
-                best = Some((score, heaviest.rule));
-            }
-        }
-    }
-    let (score, _) = best?;
-    let weight = (score + Reading::Decoded.bonus()).min(0.95);
-    Some(Hit {
-        rule: "encoded.instruction",
-        family: Family::Encoded,
-        weight,
-        span: span.clone(),
-    })
-}
-
-/// Matches of a view as hits of the text.
-fn mapped(text: &str, view: &View<'_>, found: Vec<Match>, look: &Look<'_>) -> Vec<Hit> {
-    let compiled = &look.scanner.compiled;
-    let mut hits: Vec<Hit> = Vec::with_capacity(found.len());
-    for found in found {
-        let (Some(rule), Some(family)) =
-            (compiled.rules.get(found.rule), compiled.family(found.rule))
-        else {
-            continue;
-        };
-        let span = on_characters(text, &view.original(&found.span));
-        let factor = if family.is_weak() {
-            1.0
-        } else {
-            quotation::factor(text, &span)
-        };
-        let share = look.profile.kind.share(family);
-        if share <= 0.0 {
-            continue;
-        }
-        hits.push(Hit {
-            rule: rule.id,
-            family,
-            weight: rule.weight * factor * share,
-            span,
-        });
-    }
-    hits.sort_by(|a, b| {
-        (a.span.start, a.rule, a.span.end).cmp(&(b.span.start, b.rule, b.span.end))
-    });
-    hits.dedup_by(|later, first| later.rule == first.rule && later.span.start == first.span.start);
-    hits.sort_by_key(|hit| (hit.span.start, hit.span.end));
-    hits
-}
-
-/// Adds a region to those before it, whole words at both ends. Long ones are cut, with room for a match over the cut: what is
-/// read at once stays small.
-fn join(view: &[u8], regions: &mut Vec<Range<usize>>, region: Range<usize>) {
-    match regions.last_mut() {
-        Some(last) if region.end <= last.end => {}
-        Some(last) if region.start <= last.end && last.len() < LONG => {
-            last.end = on_word(view, last.start..region.end).end;
-        }
-        Some(last) if region.start <= last.end => {
-            let start = region
-                .start
-                .max(last.end.saturating_sub(OVERLAP))
-                .max(last.start);
-            regions.push(on_word(view, start..region.end));
-        }
-        _ => regions.push(on_word(view, region)),
-    }
-}
-
-/// A region from the start of a word on.
-fn on_word(view: &[u8], range: Range<usize>) -> Range<usize> {
-    let is_part = |at: usize| {
-        view.get(at)
-            .is_some_and(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii())
-    };
-    let mut start = range.start;
-    while start > 0 && start + 64 > range.start && is_part(start) && is_part(start - 1) {
-        start -= 1;
-    }
-    let mut end = range.end;
-    while end < range.end + 64 && end > 0 && is_part(end) && is_part(end - 1) {
-        end += 1;
-    }
-    start..end.min(view.len())
-}
-
-/// A phrase begins at a word, so an anchor inside one is none; unless the word is so long that it must be several.
-fn is_word(view: &[u8], anchor: &Range<usize>, whole: bool) -> bool {
-    let part = |at: usize| view.get(at).is_some_and(u8::is_ascii_alphanumeric);
-    if !view.get(anchor.start).is_some_and(u8::is_ascii) {
-        return true;
-    }
-    let inside = anchor.start.checked_sub(1).is_some_and(part);
-    let goes_on = whole && part(anchor.end);
-    if !inside && !goes_on {
-        return true;
-    }
-    if anchor.len() < 4 {
-        return false;
-    }
-    let left = (1..=24)
-        .take_while(|back| anchor.start.checked_sub(*back).is_some_and(part))
-        .count();
-    let right = (0..24).take_while(|ahead| part(anchor.end + ahead)).count();
-    left + anchor.len() + right >= 20
-}
-
-/// The smallest range of whole characters around `range`.
-fn on_characters(text: &str, range: &Range<usize>) -> Range<usize> {
-    text.floor_char_boundary(range.start.min(text.len()))
-        ..text.ceil_char_boundary(range.end.min(text.len()))
 }
 
 impl Scan {

@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use super::derived::pairs;
-use super::view::tag;
+use super::folding::tag;
 
 /// Longest address of an image that is looked at, in bytes.
 const ADDRESS: usize = 2_048;
@@ -26,7 +26,9 @@ pub(super) fn images(view: &[u8]) -> Vec<Range<usize>> {
         return found;
     }
     let mut at = 0;
-    while let Some(next) = memchr(view, at, b'(', b'=') {
+    while let Some(next) =
+        memchr::memchr2(b'(', b'=', view.get(at..).unwrap_or_default()).map(|next| at + next)
+    {
         at = next + 1;
         let before = view.get(next.saturating_sub(160)..next).unwrap_or_default();
         let image = match view.get(next) {
@@ -83,13 +85,6 @@ pub(super) fn images(view: &[u8]) -> Vec<Range<usize>> {
     found
 }
 
-fn memchr(view: &[u8], from: usize, one: u8, other: u8) -> Option<usize> {
-    let rest = view.get(from..)?;
-    rest.iter()
-        .position(|byte| *byte == one || *byte == other)
-        .map(|at| from + at)
-}
-
 /// `[data]`, `{data}`, `{{data}}`, `<data>`, `%7Bdata%7D`, `$DATA`, `DATA_HERE` in a query.
 fn has_placeholder(tail: &[u8]) -> bool {
     let tail = tail.to_ascii_lowercase();
@@ -126,7 +121,7 @@ pub(super) struct Hidden {
 pub(super) fn hidden(text: &str) -> (Vec<Hidden>, Vec<Range<usize>>) {
     let mut found = Vec::new();
     let mut inside = Vec::new();
-    if text.is_ascii() {
+    if !has_unseen(text.as_bytes()) {
         return (found, inside);
     }
     let mut run = Run::default();
@@ -161,6 +156,41 @@ pub(super) fn hidden(text: &str) -> (Vec<Hidden>, Vec<Range<usize>>) {
     run.end(text.len(), &mut found);
     (found, inside)
 }
+
+/// Whether a character may be one that nobody sees: tested many bytes at a time.
+fn has_unseen(bytes: &[u8]) -> bool {
+    let at = |from: usize| bytes.get(from..).unwrap_or_default();
+    let three = at(0)
+        .chunks(BLOCK)
+        .zip(at(1).chunks(BLOCK))
+        .zip(at(2).chunks(BLOCK));
+    for ((a, b), c) in three {
+        if a.is_ascii() {
+            continue;
+        }
+        let unseen = |((a, b), c): ((&u8, &u8), &u8)| {
+            let general = (*a == 0xe2)
+                & (((*b == 0x80) & ((*c >= 0x8b) & (*c <= 0x8f) | (*c >= 0xaa) & (*c <= 0xae)))
+                    | ((*b == 0x81) & (*c >= 0xa0)));
+            let selectors =
+                (*a == 0xef) & ((*b == 0xb8) & (*c < 0x90) | (*b == 0xbb) & (*c == 0xbf));
+            let others = (*a == 0xf3) | (*a == 0xcd) & (*b == 0x8f) | (*a == 0xe1) & (*b == 0xa0);
+            general | selectors | others
+        };
+        if a.iter()
+            .zip(b)
+            .zip(c)
+            .map(unseen)
+            .fold(false, |any, one| any | one)
+        {
+            return true;
+        }
+    }
+    false
+}
+
+/// Bytes that are tested at once.
+const BLOCK: usize = 128;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
@@ -276,14 +306,7 @@ fn bits(chars: &[char]) -> Option<String> {
 /// Ranges of characters that nobody sees and that may go: tags but flags', runs of selectors, directions, controls, escapes of terminals.
 pub(super) fn controls(text: &str) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
-    let plain = |byte: u8| {
-        (b' '..=b'~').contains(&byte) | (byte == b'\n') | (byte == b'\r') | (byte == b'\t')
-    };
-    if text
-        .as_bytes()
-        .chunks(128)
-        .all(|chunk| chunk.iter().fold(true, |all, byte| all & plain(*byte)))
-    {
+    if !has_controls(text.as_bytes()) && !has_unseen(text.as_bytes()) {
         return found;
     }
     let mut before = '\0';
@@ -333,6 +356,26 @@ pub(super) fn controls(text: &str) -> Vec<Range<usize>> {
         }
     }
     found
+}
+
+/// Whether there may be controls, those of Latin-1 too.
+fn has_controls(bytes: &[u8]) -> bool {
+    let next = bytes.get(1..).unwrap_or_default();
+    let blocks = bytes
+        .chunks(BLOCK)
+        .zip(next.chunks(BLOCK).chain([&b""[..]]));
+    for (block, next) in blocks {
+        let control = |byte: u8| {
+            (byte < b' ') & (byte != b'\n') & (byte != b'\r') & (byte != b'\t') | (byte == 0x7f)
+        };
+        let any = block.iter().fold(false, |any, byte| any | control(*byte));
+        let pairs = block.iter().zip(next);
+        let latin = pairs.fold(false, |any, (a, b)| any | ((*a == 0xc2) & (*b < 0xa0)));
+        if any | latin {
+            return true;
+        }
+    }
+    false
 }
 
 /// Length of an escape sequence of a terminal (ECMA-48), at least of its first character.

@@ -2,44 +2,14 @@
 
 use std::ops::Range;
 
-use super::dictionary::{Dictionary, Entry, Letters, WordHash};
+use super::dictionary::{Dictionary, Entry, Letters};
+use super::letters::{Eight, Plain};
+use super::lexicon::Word;
+use super::marks::{is_border, is_wide_punctuation, mark, marks_after, marks_before, wide};
 use super::profile::ToolNames;
 
 /// Letters in a row from which a word is taken for several without spaces.
-const JOINED: usize = 20;
-
-/// Longest word inside such a run, in bytes.
-const INSIDE: usize = 24;
-
-/// Punctuation around a word.
-pub(super) mod mark {
-    /// At the start of a line, or behind `#`, `*`, `[`, `(`, `>`, `|`, a quote or an opening tag.
-    pub const HEAD: u16 = 1;
-    /// Followed by `:`, `=`, `>`, `]`, `*`, `!`, `#`, `-` or the end of the line.
-    pub const TAIL: u16 = 2;
-    /// Behind `<`, `</`, `[`, `[/`, `{{` or `<|`.
-    pub const OPEN: u16 = 4;
-    /// Followed by `>`, `]`, `}}` or `|>`.
-    pub const CLOSE: u16 = 8;
-    /// Joined with the word before by `_`.
-    pub const UNDER: u16 = 16;
-    /// At the start of a sentence.
-    pub const START: u16 = 32;
-    /// Followed by `:`.
-    pub const COLON: u16 = 64;
-    /// Behind `</` or `[/`.
-    pub const SLASH: u16 = 128;
-    /// Behind `<`, `</` or `<|`.
-    pub const ANGLE: u16 = 256;
-    /// Behind `<|`.
-    pub const PIPE: u16 = 512;
-    /// In capitals.
-    pub const UPPER: u16 = 1024;
-    /// Read as the word that it is only because letters were replaced or put in order.
-    pub const ODD: u16 = 2048;
-    /// Followed by a comma, a colon, a full stop, a mark of exclamation, a dash or the end of the line.
-    pub const PAUSE: u16 = 4096;
-}
+pub(super) const JOINED: usize = 20;
 
 /// One word, or a gap that stands for a border between fields.
 #[derive(Clone, Copy, Debug, Default)]
@@ -80,142 +50,187 @@ pub(super) struct Tokenizer<'a> {
     pub tools: Option<&'a ToolNames>,
 }
 
-/// A piece of a word, as it is read.
-#[derive(Clone, Copy)]
-struct Word {
-    hash: WordHash,
-    beginning: Entry,
+/// A host name is read with its first dot.
+const WWW: u64 = u64::from_le_bytes(*b"www\0\0\0\0\0");
+
+/// Words that were read, and room for more: one is used for many texts.
+#[derive(Debug, Default)]
+pub(super) struct Read {
+    pub tokens: Vec<Token>,
+    /// Which word of the dictionary each is.
+    pub words: Vec<Word>,
+}
+
+impl Read {
+    #[inline]
+    pub(super) fn push(&mut self, token: Token, word: Word) {
+        self.tokens.push(token);
+        self.words.push(word);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.tokens.clear();
+        self.words.clear();
+    }
+}
+
+impl Token {
+    /// One that stands for what is no word of the rules.
+    pub(super) fn gap(range: Range<usize>) -> Self {
+        Self {
+            start: range.start,
+            end: range.end,
+            ..Self::default()
+        }
+    }
+}
+
+fn is_part(view: &[u8], at: usize) -> bool {
+    view.get(at)
+        .is_some_and(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii())
+}
+
+/// A word, spelt, and what its bytes are.
+struct Written {
+    plain: Plain,
+    /// Bytes of the view.
+    end: usize,
     letters: usize,
+    ascii: bool,
 }
 
 impl Tokenizer<'_> {
-    /// The words of `view[range]`, appended to `tokens`.
-    pub(super) fn read(&self, view: &[u8], range: &Range<usize>, tokens: &mut Vec<Token>) {
+    /// The words of `view[range]`, in place of those that were read before.
+    pub(super) fn read(&self, view: &[u8], range: &Range<usize>, read: &mut Read) {
+        read.clear();
         let mut at = range.start;
         let mut before = range.start;
-        let mut hashes: Vec<WordHash> = Vec::new();
-        let first = tokens.len();
         while at < range.end {
-            let Some(&byte) = view.get(at) else { break };
-            let wide = if byte.is_ascii() {
-                None
-            } else {
-                wide(view, at)
-            };
-            if !self.is_letter(view, at, byte, wide) {
-                at += wide.map_or(1, |(length, _)| length);
+            if let Some(length) = self.no_letter(view, at) {
+                at += length;
                 continue;
             }
             let gap = view.get(before..at).unwrap_or_default();
-            let marks = if tokens.len() == first && at < 2 {
-                marks_before(gap) | mark::HEAD | mark::START
+            let mut marks = marks_before(gap);
+            if read.tokens.is_empty() {
+                if at < 2 {
+                    marks |= mark::HEAD | mark::START;
+                }
+            } else if is_border(gap) {
+                read.push(Token::gap(before..before), 0);
+            }
+            // A range that begins inside a run holds the rest of it.
+            let inside = at == range.start && at > 0 && is_part(view, at - 1);
+            at = if inside && !wide(view, at).is_some_and(|(_, spaceless)| spaceless) {
+                let end = self.spell(view, at, range.end.min(view.len())).end;
+                self.segment(view, at..end, marks, read);
+                end
             } else {
-                marks_before(gap)
+                self.one(view, at, range.end, marks, read)
             };
-            if is_border(gap) && tokens.len() > first {
-                tokens.push(Token {
-                    start: before,
-                    end: before,
-                    ..Token::default()
-                });
-                hashes.push(WordHash::EMPTY);
-            }
-            if wide.is_some_and(|(_, spaceless)| spaceless) {
-                at = self.spaceless(view, at, range.end, marks, tokens, &mut hashes);
-            } else {
-                at = self.word(view, at, range.end, marks, tokens, &mut hashes);
-            }
             before = at;
             let next = view.get(at..(at + 4).min(view.len())).unwrap_or_default();
-            if let Some(last) = tokens.last_mut() {
+            if let Some(last) = read.tokens.last_mut() {
                 last.marks |= marks_after(next);
             }
         }
-        self.phrases(tokens, &hashes, first);
+        self.phrases(read);
     }
 
-    #[inline]
-    fn is_letter(&self, view: &[u8], at: usize, byte: u8, wide: Option<(usize, bool)>) -> bool {
-        if byte.is_ascii_alphanumeric() || wide.is_some() {
-            return wide.is_none_or(|_| !is_wide_punctuation(view, at));
-        }
-        let next = view
-            .get(at + 1)
-            .is_some_and(|next| next.is_ascii_alphanumeric() || matches!(next, b'@' | b'$'));
-        let last = byte == b'$' && at > 0 && view.get(at - 1).is_some_and(u8::is_ascii_alphabetic);
-        self.letters == Letters::Leet
-            && matches!(byte, b'@' | b'$' | b'!' | b'|' | b'+')
-            && (next || last)
-    }
-
-    /// One word from `at` on; where it ends.
-    fn word(
+    /// The word at `at`, or several of a run without spaces; where it ends.
+    pub(super) fn one(
         &self,
         view: &[u8],
         at: usize,
         limit: usize,
         marks: u16,
-        tokens: &mut Vec<Token>,
-        hashes: &mut Vec<WordHash>,
+        read: &mut Read,
     ) -> usize {
-        let mut word = Word {
-            hash: WordHash::EMPTY,
-            beginning: 0,
-            letters: 0,
-        };
-        let mut end = at;
-        let limit = limit.min(view.len());
-        while end < limit {
-            let Some(&byte) = view.get(end) else { break };
-            if byte.is_ascii_alphanumeric() {
-                word.hash = word.hash.with(self.letters.letter(byte));
-                word.letters += 1;
-                end += 1;
-            } else if byte.is_ascii() {
-                if byte == b'\'' && view.get(end + 1).is_some_and(u8::is_ascii_alphabetic) {
-                    end += 1;
-                    continue;
-                }
-                if self.is_letter(view, end, byte, None) {
-                    word.hash = word.hash.with(self.letters.letter(byte));
-                    word.letters += 1;
-                    end += 1;
-                    continue;
-                }
-                break;
-            } else {
-                let Some((length, spaceless)) = wide(view, end) else {
-                    break;
-                };
-                if spaceless || is_wide_punctuation(view, end) {
-                    break;
-                }
-                for byte in view.get(end..end + length).unwrap_or_default() {
-                    word.hash = word.hash.with(*byte);
-                }
-                word.letters += 1;
-                end += length;
-            }
-            if word.letters >= 3 || (word.letters >= 2 && !byte.is_ascii()) {
-                let found = self.dictionary.beginning(word.hash, self.letters);
-                if found != 0 {
-                    word.beginning = found;
-                }
-            }
+        match wide(view, at) {
+            Some((_, true)) => self.spaceless(view, at, limit, marks, read),
+            _ => self.word(view, at, limit, marks, read),
         }
-        let end = end.max(at + 1);
-        if word.letters >= JOINED {
-            self.segment(view, at..end, marks, tokens, hashes);
+    }
+
+    /// Whether a word with these first bytes may be read with what stands behind it.
+    #[inline]
+    pub(super) fn may_be_special(&self, first: u64) -> bool {
+        first == WWW || self.tools.is_some_and(|tools| tools.may_begin((first & 0xff) as u8))
+    }
+
+    /// Whether a plain word is read with what stands behind it: the rest of a host name or the name of a tool.
+    #[inline]
+    pub(super) fn is_special(&self, view: &[u8], at: usize, plain: &Plain) -> bool {
+        let [first, ..] = plain.spelt.chunks;
+        if !self.may_be_special(first) {
+            return false;
+        }
+        first == WWW || self.tools.is_some_and(|tools| tools.stands_at(view, at))
+    }
+
+    /// Length of what stands at `at`, if it is no part of a word.
+    #[inline]
+    pub(super) fn no_letter(&self, view: &[u8], at: usize) -> Option<usize> {
+        let byte = *view.get(at)?;
+        if byte.is_ascii() {
+            return (!self.is_letter(view, at, byte)).then_some(1);
+        }
+        match wide(view, at) {
+            None => Some(1),
+            Some((length, _)) => is_wide_punctuation(view, at).then_some(length),
+        }
+    }
+
+    /// Whether a byte of ASCII is part of a word.
+    #[inline]
+    fn is_letter(&self, view: &[u8], at: usize, byte: u8) -> bool {
+        if byte.is_ascii_alphanumeric() {
+            return true;
+        }
+        if self.letters == Letters::Plain || !matches!(byte, b'@' | b'$' | b'!' | b'|' | b'+') {
+            return false;
+        }
+        let next = view
+            .get(at + 1)
+            .is_some_and(|next| next.is_ascii_alphanumeric() || matches!(next, b'@' | b'$'));
+        let last = byte == b'$' && at > 0 && view.get(at - 1).is_some_and(u8::is_ascii_alphabetic);
+        next || last
+    }
+
+    /// One word from `at` on; where it ends.
+    fn word(&self, view: &[u8], at: usize, limit: usize, marks: u16, read: &mut Read) -> usize {
+        let limit = limit.min(view.len());
+        let plain = (self.letters == Letters::Plain)
+            .then(|| Plain::at(view, at, Eight::at(view, at)))
+            .flatten()
+            .filter(|plain| plain.spelt.len < JOINED && at + plain.spelt.len <= limit);
+        let written = match plain {
+            Some(plain) => Written {
+                end: at + plain.spelt.len,
+                letters: plain.spelt.len,
+                ascii: true,
+                plain,
+            },
+            None => self.spell(view, at, limit),
+        };
+        let end = written.end;
+        // A range that ends inside a run cuts it.
+        let cut = end == limit && is_part(view, end);
+        if written.letters >= JOINED || cut {
+            self.segment(view, at..end, marks, read);
             return end;
         }
-        let whole = self.dictionary.whole(word.hash, self.letters);
-        let mut entries = [whole, word.beginning, 0];
+        let known = self
+            .dictionary
+            .words(self.letters)
+            .read(&written.plain.spelt);
+        let mut entries = [known.whole, known.beginning, 0];
         let bytes = view.get(at..end).unwrap_or_default();
         let mut marks = marks;
-        if bytes.len() >= 3 && bytes.iter().all(u8::is_ascii_uppercase) {
+        if bytes.len() >= 3 && written.plain.capitals as usize == bytes.len() {
             marks |= mark::UPPER;
         }
-        if self.typos && whole == 0 && word.beginning == 0 && bytes.len() >= 5 && bytes.is_ascii() {
+        if self.typos && entries == [0; 3] && bytes.len() >= 5 && written.ascii {
             entries[0] = self.dictionary.misspelt(&bytes.to_ascii_lowercase());
             marks |= if entries[0] == 0 { 0 } else { mark::ODD };
         }
@@ -226,27 +241,73 @@ impl Tokenizer<'_> {
             }
             marks |= mark::ODD;
         }
-        let end = self.name(view, at, end, limit, &mut entries);
-        tokens.push(Token {
+        let end = self.name(view, at..end, limit, &written.plain, &mut entries);
+        let token = Token {
             start: at,
             end,
             entries,
             marks,
             ..Token::default()
-        });
-        hashes.push(word.hash);
+        };
+        read.push(token, known.word);
         end
+    }
+
+    /// A word of any letters, byte by byte.
+    fn spell(&self, view: &[u8], at: usize, limit: usize) -> Written {
+        let mut plain = Plain::default();
+        let mut letters = 0;
+        let mut ascii = true;
+        let mut end = at;
+        while end < limit {
+            let Some(&byte) = view.get(end) else { break };
+            if byte.is_ascii() {
+                if byte == b'\'' && view.get(end + 1).is_some_and(u8::is_ascii_alphabetic) {
+                    end += 1;
+                    continue;
+                }
+                if !self.is_letter(view, end, byte) {
+                    break;
+                }
+                plain.spelt.push(self.letters.letter(byte));
+                plain.digits += u32::from(byte.is_ascii_digit());
+                plain.capitals += u32::from(byte.is_ascii_uppercase());
+                plain.humps |= byte.is_ascii_uppercase() && end > at;
+                letters += 1;
+                end += 1;
+                continue;
+            }
+            let Some((length, false)) = wide(view, end) else {
+                break;
+            };
+            if is_wide_punctuation(view, end) {
+                break;
+            }
+            ascii = false;
+            for byte in view.get(end..end + length).unwrap_or_default() {
+                plain.spelt.push(*byte);
+            }
+            letters += 1;
+            end += length;
+        }
+        Written {
+            plain,
+            end: end.max(at + 1),
+            letters,
+            ascii,
+        }
     }
 
     /// What the bytes say of a word beyond the dictionary: URLs, addresses, names, numbers. Where the token ends.
     fn name(
         &self,
         view: &[u8],
-        at: usize,
-        end: usize,
+        range: Range<usize>,
         limit: usize,
+        plain: &Plain,
         entries: &mut [Entry; 3],
     ) -> usize {
+        let (at, end) = (range.start, range.end);
         let rest = view.get(end..limit).unwrap_or_default();
         let word = view.get(at..end).unwrap_or_default();
         if rest.starts_with(b"://") || (word.eq_ignore_ascii_case(b"www") && rest.starts_with(b"."))
@@ -286,275 +347,48 @@ impl Tokenizer<'_> {
             entries[2] = self.special.name;
             return end;
         }
-        let digits = word.iter().filter(|byte| byte.is_ascii_digit()).count();
-        if digits >= 6
-            || (digits > 0 && at > 0 && view.get(at - 1).is_some_and(|byte| *byte == b'$'))
+        if plain.digits >= 6
+            || (plain.digits > 0 && at > 0 && view.get(at - 1).is_some_and(|byte| *byte == b'$'))
         {
             entries[2] = self.special.number;
             return end;
         }
-        let humps = word
-            .windows(2)
-            .filter(|pair| {
-                pair.first().is_some_and(u8::is_ascii_lowercase)
-                    && pair.get(1).is_some_and(u8::is_ascii_uppercase)
-            })
-            .count();
-        if humps >= 1 && word.len() >= 6 {
+        if plain.humps
+            && word.len() >= 6
+            && word.windows(2).any(
+                |pair| matches!(pair, [a, b] if a.is_ascii_lowercase() && b.is_ascii_uppercase()),
+            )
+        {
             entries[2] = self.special.name;
         }
         end
     }
 
-    /// Words of a run of letters without spaces: the longest that the dictionary has at each place.
-    fn segment(
-        &self,
-        view: &[u8],
-        range: Range<usize>,
-        marks: u16,
-        tokens: &mut Vec<Token>,
-        hashes: &mut Vec<WordHash>,
-    ) {
-        let mut at = range.start;
-        let mut unknown = at;
-        let mut first = true;
-        while at < range.end {
-            let mut hash = WordHash::EMPTY;
-            let mut best = (0, [0; 2], WordHash::EMPTY);
-            for (index, byte) in view
-                .get(at..range.end.min(at + INSIDE))
-                .unwrap_or_default()
-                .iter()
-                .enumerate()
-            {
-                hash = hash.with(self.letters.letter(*byte));
-                // A word may be an entry and the beginning of others too, each with classes of its own.
-                let entries = [
-                    self.dictionary.whole(hash, self.letters),
-                    self.dictionary.beginning(hash, self.letters),
-                ];
-                let known = entries.iter().any(|entry| *entry != 0);
-                let word = view.get(at..=at + index).unwrap_or_default();
-                let starts_phrase =
-                    !known && !self.dictionary.phrases(hash, self.letters).is_empty();
-                if (known || starts_phrase) && Dictionary::stands_inside(word) {
-                    best = (index + 1, entries, hash);
-                }
-            }
-            let (length, [whole, beginning], hash) = best;
-            if length == 0 {
-                at += 1;
-                continue;
-            }
-            if unknown < at {
-                tokens.push(Token {
-                    start: unknown,
-                    end: at,
-                    ..Token::default()
-                });
-                hashes.push(WordHash::EMPTY);
-            }
-            tokens.push(Token {
-                start: at,
-                end: at + length,
-                entries: [whole, beginning, 0],
-                marks: mark::ODD | if first { marks } else { 0 },
-                ..Token::default()
-            });
-            hashes.push(hash);
-            first = false;
-            at += length;
-            unknown = at;
-        }
-        if unknown < range.end {
-            tokens.push(Token {
-                start: unknown,
-                end: range.end,
-                ..Token::default()
-            });
-            hashes.push(WordHash::EMPTY);
-        }
-    }
-
-    /// Words of a script without spaces: the longest that the dictionary has at each place, up to eight letters.
-    fn spaceless(
-        &self,
-        view: &[u8],
-        at: usize,
-        limit: usize,
-        marks: u16,
-        tokens: &mut Vec<Token>,
-        hashes: &mut Vec<WordHash>,
-    ) -> usize {
-        let mut hash = WordHash::EMPTY;
-        let mut best = (0, 0, WordHash::EMPTY);
-        let mut end = at;
-        for _ in 0..8 {
-            let Some((length, true)) = wide(view, end) else {
-                break;
-            };
-            if end >= limit || is_wide_punctuation(view, end) {
-                break;
-            }
-            for byte in view.get(end..end + length).unwrap_or_default() {
-                hash = hash.with(*byte);
-            }
-            end += length;
-            let entry = self.dictionary.whole(hash, self.letters);
-            let starts_phrase =
-                entry == 0 && !self.dictionary.phrases(hash, self.letters).is_empty();
-            if entry != 0 || (starts_phrase && best.0 == 0) {
-                best = (end, entry, hash);
-            }
-        }
-        let first = at + wide(view, at).map_or(1, |(length, _)| length);
-        let (end, entry, hash) = if best.0 == 0 { (first, 0, hash) } else { best };
-        tokens.push(Token {
-            start: at,
-            end,
-            entries: [entry, 0, 0],
-            marks,
-            ..Token::default()
-        });
-        hashes.push(hash);
-        end
-    }
-
     /// Notes phrases at their first words.
-    fn phrases(&self, tokens: &mut [Token], hashes: &[WordHash], first: usize) {
-        for index in 0..hashes.len() {
-            let Some(hash) = hashes.get(index) else { break };
-            for (rest, entry) in self.dictionary.phrases(*hash, self.letters) {
-                let following = hashes
-                    .get(index + 1..index + 1 + rest.len())
+    fn phrases(&self, read: &mut Read) {
+        let known = self.dictionary.words(self.letters);
+        for (index, word) in read.words.iter().enumerate() {
+            for phrase in known.phrases(*word) {
+                let words = read
+                    .words
+                    .get(index + 1..index + 1 + phrase.rest.len())
                     .unwrap_or_default();
-                let words = tokens.get(first + index + 1..).unwrap_or_default();
-                let same = following
+                let tokens = read.tokens.get(index + 1..).unwrap_or_default();
+                let same = words
                     .iter()
-                    .zip(words)
-                    .zip(rest)
-                    .all(|((hash, word), further)| further.is(*hash, word.entries[1]));
-                if following.len() < rest.len() || !same {
+                    .zip(tokens)
+                    .zip(&phrase.rest)
+                    .all(|((word, token), further)| further.is(*word, token.entries[1]));
+                if words.len() < phrase.rest.len() || !same {
                     continue;
                 }
-                let words = u8::try_from(rest.len()).unwrap_or(u8::MAX);
-                if let Some(token) = tokens.get_mut(first + index)
+                let further = u8::try_from(phrase.rest.len()).unwrap_or(u8::MAX);
+                if let Some(token) = read.tokens.get_mut(index)
                     && let Some(free) = token.phrases.iter_mut().find(|phrase| phrase.0 == 0)
                 {
-                    *free = (*entry, words);
+                    *free = (phrase.entry, further);
                 }
             }
         }
     }
-}
-
-/// Length of the character at `at`, and whether its script has no spaces between words.
-#[inline]
-fn wide(view: &[u8], at: usize) -> Option<(usize, bool)> {
-    let lead = *view.get(at)?;
-    match lead {
-        0xc2..=0xdf => Some((2, false)),
-        0xe0..=0xef => {
-            let second = view.get(at + 1).copied().unwrap_or(0);
-            // Thai and Lao, kana, Han.
-            let spaceless = matches!(lead, 0xe4..=0xe9)
-                || (lead == 0xe0 && matches!(second, 0xb8..=0xbb))
-                || (lead == 0xe3 && second >= 0x81);
-            Some((3, spaceless))
-        }
-        0xf0..=0xf4 => Some((
-            4,
-            lead == 0xf0 && matches!(view.get(at + 1), Some(0xa0..=0xb0)),
-        )),
-        _ => None,
-    }
-}
-
-/// Punctuation beyond ASCII: Latin-1 signs, general and CJK punctuation, symbols, emoji; characters of private use, and the one
-/// that stands for bytes that are no text: no word has them.
-#[inline]
-fn is_wide_punctuation(view: &[u8], at: usize) -> bool {
-    matches!(
-        (view.get(at), view.get(at + 1)),
-        (Some(0xc2 | 0xee | 0xf4), _)
-            | (Some(0xe2), Some(0x80..=0xaf))
-            | (Some(0xe3), Some(0x80))
-            | (Some(0xc3), Some(0x97 | 0xb7))
-            | (Some(0xef), Some(0x80..=0xa3 | 0xb8..=0xbc | 0xbf))
-            | (Some(0xf3), Some(0xb0..))
-            | (Some(0xf0), Some(0x9f))
-    )
-}
-
-/// What the gap before a word says of it.
-fn marks_before(gap: &[u8]) -> u16 {
-    let mut marks = 0;
-    let trimmed = gap
-        .iter()
-        .rposition(|byte| !matches!(byte, b' ' | b'\t'))
-        .and_then(|last| gap.get(..=last))
-        .unwrap_or_default();
-    match trimmed.last() {
-        Some(
-            b'\n' | b'\r' | b'#' | b'*' | b'[' | b'(' | b'>' | b'|' | b'"' | b'\'' | b'=' | b'-'
-            | b'{' | b'`' | b'~',
-        ) => marks |= mark::HEAD | mark::START,
-        Some(b'<') => marks |= mark::HEAD | mark::OPEN | mark::ANGLE,
-        Some(b'/') => {
-            if trimmed.ends_with(b"</") {
-                marks |= mark::HEAD | mark::OPEN | mark::SLASH | mark::ANGLE;
-            } else if trimmed.ends_with(b"[/") {
-                marks |= mark::HEAD | mark::OPEN | mark::SLASH;
-            }
-        }
-        // Behind ASCII: punctuation of other scripts.
-        Some(b'.' | b'!' | b'?' | b';' | b':' | b',' | 0x80..) => marks |= mark::START,
-        Some(_) | None => {}
-    }
-    match trimmed.last() {
-        Some(b'[') => marks |= mark::OPEN,
-        Some(b'|') if trimmed.iter().rev().take(4).any(|byte| *byte == b'<') => {
-            marks |= mark::OPEN | mark::ANGLE | mark::PIPE;
-        }
-        Some(_) | None => {}
-    }
-    if trimmed.ends_with(b"{{") {
-        marks |= mark::OPEN;
-    }
-    if matches!(trimmed.last(), Some(b'[' | b'(' | b'"')) {
-        marks |= mark::START;
-    }
-    if gap == b"_" {
-        marks |= mark::UNDER;
-    }
-    marks
-}
-
-/// What follows a word.
-fn marks_after(next: &[u8]) -> u16 {
-    let mut rest = next;
-    while let Some((b' ' | b'\t' | b'"' | b'\'', after)) = rest.split_first() {
-        rest = after;
-    }
-    match rest.first() {
-        Some(b':') => mark::TAIL | mark::COLON | mark::PAUSE,
-        Some(b'>' | b']') => mark::TAIL | mark::CLOSE,
-        Some(b'}' | b'|') => mark::CLOSE,
-        Some(b'!' | b'-' | b'\n' | b'\r') | None => mark::TAIL | mark::PAUSE,
-        Some(b'=' | b'*' | b'#') => mark::TAIL,
-        Some(b',' | b'.') => mark::PAUSE,
-        Some(0xef) if rest.starts_with("\u{ff1a}".as_bytes()) => {
-            mark::TAIL | mark::COLON | mark::PAUSE
-        }
-        Some(_) => 0,
-    }
-}
-
-/// Whether a gap stands between two fields of a structure, or two paragraphs.
-fn is_border(gap: &[u8]) -> bool {
-    if gap.len() < 2 {
-        return false;
-    }
-    let two_lines = gap.iter().filter(|byte| **byte == b'\n').nth(1).is_some();
-    two_lines || (gap.contains(&b'"') && gap.iter().any(|byte| matches!(byte, b',' | b'}' | b']')))
 }
