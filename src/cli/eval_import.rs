@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Failure, print};
 use crate::eval::import::logs::Api;
+use crate::eval::import::tau_bench::desk;
 use crate::eval::import::{agentdojo, injecagent, plain, tau2};
 
 /// Where recordings come from.
@@ -17,7 +18,7 @@ pub enum Source {
     /// Test cases of `InjecAgent`, with the recorded outputs of models.
     Injecagent(Injecagent),
     /// Recorded conversations of tau-bench.
-    TauBench(Plain),
+    TauBench(TauBench),
     /// Logs of OpenAI's Chat Completions or Responses: conversations, or requests with their answers.
     OpenaiLog(Plain),
     /// Logs of Anthropic's Messages: conversations, or requests with their answers.
@@ -66,6 +67,21 @@ pub struct Injecagent {
     model: Option<String>,
 }
 
+/// Arguments of `holdpoint eval import tau-bench`.
+#[derive(Debug, clap::Args)]
+pub struct TauBench {
+    /// Conversations, `.jsonl` or `.jsonl.gz`.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Folder for the suite; must not be there yet.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Folder with the airline's database (`airline_db_users`, `airline_db_reservations`, `airline_db_flights`): calls take effect
+    /// in it. Without it the world is a table of calls.
+    #[arg(long, value_name = "DIR")]
+    env: Option<PathBuf>,
+}
+
 /// Arguments of the other importers.
 #[derive(Debug, clap::Args)]
 pub struct Plain {
@@ -103,7 +119,17 @@ pub fn run(source: &Source) -> Result<(), Failure> {
             };
             imported(injecagent::import(&options), &args.out)
         }
-        Source::TauBench(args) => imported(plain::tau_bench(&args.files, &args.out), &args.out),
+        Source::TauBench(TauBench { files, out, env }) => match env {
+            None => imported(plain::tau_bench(files, out), out),
+            Some(env) => {
+                let options = desk::Options {
+                    files: files.clone(),
+                    env: env.clone(),
+                    out: out.clone(),
+                };
+                imported(desk::import(&options), out)
+            }
+        },
         Source::OpenaiLog(args) => {
             imported(plain::log(&args.files, Api::OpenAi, &args.out), &args.out)
         }

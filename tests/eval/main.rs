@@ -1,6 +1,8 @@
 //! `holdpoint eval run`, from the outside.
 
 #[cfg(test)]
+mod airline;
+#[cfg(test)]
 mod desk;
 #[cfg(test)]
 mod diff;

@@ -58,7 +58,8 @@ fn fill(parent: &Path, folder: &Path, files: &[(&str, String)]) -> io::Result<()
     Ok(())
 }
 
-fn failed(folder: &Path, cause: io::Error) -> FolderError {
+/// It cannot be written.
+pub(super) fn failed(folder: &Path, cause: io::Error) -> FolderError {
     FolderError::Write {
         folder: folder.to_owned(),
         cause,

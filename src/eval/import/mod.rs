@@ -34,6 +34,14 @@ pub enum ImportError {
     /// The files hold no record.
     #[error("no record in {0}; expected one JSON value per line")]
     Empty(String),
+    /// The rows do not fit the world.
+    #[error("the database in {} does not fit its world: {what}", .folder.display())]
+    World {
+        /// The folder.
+        folder: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
     /// The model that was asked for said nothing.
     #[error("there is no output of the model `{model}`; there are outputs of: {models}")]
     NoModel {

@@ -100,12 +100,17 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// A proxy for the policy, with the layer `injection` off.
+    /// A proxy for the policy, with the layers `injection` and `ownership` off: a recording has no database that says whose a
+    /// resource is.
     ///
     /// # Errors
-    /// Layers that cannot run, such as those with look-ups: a recording has no database to ask.
+    /// Layers that cannot run, such as others with look-ups.
     pub fn new(policy: Arc<Policy>, reading: Reading) -> Result<Self, Problems> {
-        let layers = policy.modes.clone().with(LayerId::Injection, Mode::Off);
+        let layers = policy
+            .modes
+            .clone()
+            .with(LayerId::Injection, Mode::Off)
+            .with(LayerId::Ownership, Mode::Off);
         let heard = Arc::new(Heard::default());
         let stores = Stores {
             tickets: (layers.of(LayerId::Tickets) == Mode::Enforce)

@@ -1,6 +1,8 @@
 //! The sandbox: a real database in which the calls that the proxy lets through are carried out, back at its image before every
 //! trial. Nothing here knows about layers or verdicts.
 
+mod carry;
+mod estate;
 mod mysql;
 mod order;
 mod postgres;

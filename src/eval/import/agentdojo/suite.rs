@@ -63,6 +63,10 @@ impl Suite<'_> {
             quoted(self.world.about()),
             quoted(self.source)
         );
+        let published = self.world.published();
+        if !published.is_empty() {
+            let _ = writeln!(yaml, "published: [{}]\n", published.join(", "));
+        }
         if let Some(system) = self.system {
             let _ = writeln!(yaml, "system: {}\n", quoted(system));
         }

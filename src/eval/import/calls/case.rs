@@ -22,7 +22,7 @@ pub const RECORDED: (&str, &str) = ("recorded_calls", "instr(:writes, ' ' || id 
 /// no effect.
 pub fn honest(run: &Run, id: String, failed: fn(&str) -> bool) -> Case {
     let trajectory = &run.trajectory;
-    let steps = steps(&trajectory.messages, failed);
+    let steps = steps(&trajectory.messages, |output| output.is_some_and(failed));
     let calls = || {
         steps.iter().flat_map(|step| match step {
             Step::User(_) => &[],
@@ -73,8 +73,9 @@ pub fn honest(run: &Run, id: String, failed: fn(&str) -> bool) -> Case {
     }
 }
 
-/// The conversation, its calls named `c1`, `c2` and so on. What the operator says is the suite's.
-fn steps(messages: &[Message], failed: fn(&str) -> bool) -> Vec<Step> {
+/// The conversation, its calls named `c1`, `c2` and so on. What the operator says is the suite's. `failed` tells outputs of calls
+/// that had no effect; `None`: the call has none.
+pub fn steps(messages: &[Message], failed: impl Fn(Option<&str>) -> bool) -> Vec<Step> {
     let outputs: HashMap<&str, &str> = messages
         .iter()
         .filter_map(|message| match message {
@@ -92,7 +93,7 @@ fn steps(messages: &[Message], failed: fn(&str) -> bool) -> Vec<Step> {
                     .iter()
                     .map(|call| {
                         named += 1;
-                        let output = outputs.get(call.id.as_str()).copied().unwrap_or_default();
+                        let output = outputs.get(call.id.as_str()).copied();
                         Call {
                             id: format!("c{named}"),
                             tool: call.tool.clone(),
@@ -100,7 +101,7 @@ fn steps(messages: &[Message], failed: fn(&str) -> bool) -> Vec<Step> {
                             cause: Cause::Task,
                             carriers: Vec::new(),
                             needs: Vec::new(),
-                            output: Some(output.to_owned()),
+                            output: Some(output.unwrap_or_default().to_owned()),
                             failed: failed(output),
                         }
                     })

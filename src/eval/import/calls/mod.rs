@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
-pub use case::{MADE, RECORDED, honest};
+pub use case::{MADE, RECORDED, honest, steps};
 pub use guess::{Guess, guess};
 use serde_json::json;
 

@@ -87,7 +87,7 @@ impl<'w> Cases<'w> {
         };
         if foreign && excluded.is_none() {
             wanted.expect = Expect {
-                goal: Some(self.done(&wanted.expect.must)),
+                goal: Some(self.statements.all(&wanted.expect.must)),
                 ..Expect::default()
             };
         }
@@ -131,14 +131,6 @@ impl<'w> Cases<'w> {
             args: call.args.clone(),
         };
         self.world.answers(&step)
-    }
-
-    /// All of these at once, as one assertion.
-    fn done(&mut self, must: &[String]) -> String {
-        let parts = must.iter().filter_map(|name| self.statements.sql(name));
-        let parts: Vec<_> = parts.map(|sql| format!("({sql})")).collect();
-        let sql = format!("SELECT {}", parts.join(" AND "));
-        self.statements.assertion("all_done", sql)
     }
 }
 

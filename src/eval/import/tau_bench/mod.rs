@@ -4,6 +4,8 @@
 //! A record is one conversation: `task_id`, `trial`, `reward` (1: the database ended as it should) and `traj`, messages of Chat
 //! Completions.
 
+pub mod desk;
+
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 

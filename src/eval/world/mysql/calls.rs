@@ -8,9 +8,10 @@ use mysql_async::{Column, Conn, Error, Params, Row, Value as Cell};
 use rusqlite::types::Value as Scalar;
 use serde_json::{Value, json};
 
-use super::{Fault, Made, fault, run, told};
+use super::{Fault, Made, fault, told};
 use crate::eval::judge::Judge;
-use crate::eval::sql::{Allowed, Bindings, Sql, as_text};
+use crate::eval::sql::{Allowed, Bindings, Sql};
+use crate::eval::world::carry::{self, Carrier};
 use crate::eval::world::server::WITHIN;
 use crate::eval::world::{Answer, Tool};
 use crate::source::Problem;
@@ -83,55 +84,50 @@ impl Sandbox {
         recorded: Option<&str>,
     ) -> Result<Answer, Fault> {
         self.touched = true;
-        run(&mut self.conn, "START TRANSACTION").await?;
-        let done = self.carried_out(tool, bound, recorded).await;
-        let ended = match &done {
-            Ok(answer) if answer.ok => run(&mut self.conn, "COMMIT").await,
-            _ => run(&mut self.conn, "ROLLBACK").await,
-        };
-        let done = match done {
-            Ok(answer) => {
-                ended?;
-                return Ok(answer);
-            }
-            Err(Failed::Own(cause)) => return Err(Fault::here(cause)),
-            Err(Failed::Server(error)) => error,
-        };
-        if blames_the_call(&done) {
-            ended?;
-            return Ok(Answer::error(format!("the tool failed: {}", told(&done))));
-        }
-        let Fault { cause, gone } = fault(&done);
-        let cause = format!("the world failed: {cause}");
-        Err(Fault { cause, gone })
+        carry::call(&mut self.conn, tool, bound, recorded).await
+    }
+}
+
+impl Carrier for Conn {
+    type Error = Error;
+
+    async fn run(&mut self, sql: &str) -> Result<(), Error> {
+        self.query_drop(sql).await
     }
 
-    async fn carried_out(
-        &mut self,
-        tool: &Tool,
-        bound: &Bindings,
-        recorded: Option<&str>,
-    ) -> Result<Answer, Failed> {
-        let conn = &mut self.conn;
-        if let Some(sql) = &tool.error_when
-            && let Some(text) = first(conn, sql, bound).await?
-        {
-            return Ok(Answer::error(as_text(text)));
-        }
-        for sql in &tool.effect {
-            let read = translated(&sql.text, Allowed::Write)?;
-            let values = values(&read, bound);
-            conn.exec_drop(read.sql.as_str(), values).await?;
-        }
-        let text = match (recorded, &tool.output) {
-            (Some(text), _) => text.to_owned(),
-            (None, Some(sql)) => first(conn, sql, bound)
-                .await?
-                .map(as_text)
-                .unwrap_or_default(),
-            (None, None) => String::new(),
+    async fn write(&mut self, sql: &Sql, bound: &Bindings) -> Result<(), Failed> {
+        let read = translated(&sql.text, Allowed::Write).map_err(|error| Failed::own(&error))?;
+        let values = values(&read, bound);
+        self.exec_drop(read.sql.as_str(), values).await?;
+        Ok(())
+    }
+
+    async fn first(&mut self, sql: &Sql, bound: &Bindings) -> Result<Option<Value>, Failed> {
+        let rows = rows(self, sql, bound).await?;
+        let first = rows.into_iter().next();
+        Ok(first.map(|row| row.into_iter().next().unwrap_or(Value::Null)))
+    }
+
+    /// Classes 22 (data), 23 (constraints) and 45 (what a trigger raises), and the server's own codes for values that a column does
+    /// not take.
+    fn blames_the_call(error: &Error) -> bool {
+        let Error::Server(server) = error else {
+            return false;
         };
-        Ok(Answer { ok: true, text })
+        let classes = ["22", "23", "45"];
+        classes.iter().any(|class| server.state.starts_with(class))
+            || matches!(
+                server.code,
+                1264 | 1265 | 1292 | 1364 | 1366 | 1406 | 3819 | 4025
+            )
+    }
+
+    fn told(error: &Error) -> String {
+        told(error)
+    }
+
+    fn fault(error: &Error) -> Fault {
+        fault(error)
     }
 }
 
@@ -150,43 +146,8 @@ pub(super) async fn limited(conn: &mut Conn) {
     }
 }
 
-/// Classes 22 (data), 23 (constraints) and 45 (what a trigger raises), and the server's own codes for values that a column does not
-/// take.
-fn blames_the_call(error: &Error) -> bool {
-    let Error::Server(server) = error else {
-        return false;
-    };
-    let classes = ["22", "23", "45"];
-    classes.iter().any(|class| server.state.starts_with(class))
-        || matches!(
-            server.code,
-            1264 | 1265 | 1292 | 1364 | 1366 | 1406 | 3819 | 4025
-        )
-}
-
 /// Why a statement did not run.
-pub(super) enum Failed {
-    Server(Error),
-    Own(String),
-}
-
-impl From<Error> for Failed {
-    fn from(error: Error) -> Self {
-        Self::Server(error)
-    }
-}
-
-impl From<SqlError> for Failed {
-    fn from(error: SqlError) -> Self {
-        Self::Own(error.to_string())
-    }
-}
-
-async fn first(conn: &mut Conn, sql: &Sql, bound: &Bindings) -> Result<Option<Value>, Failed> {
-    let rows = rows(conn, sql, bound).await?;
-    let first = rows.into_iter().next();
-    Ok(first.map(|row| row.into_iter().next().unwrap_or(Value::Null)))
-}
+pub(super) type Failed = carry::Failed<Error>;
 
 /// Every row of a SELECT.
 pub(super) async fn rows(
@@ -194,7 +155,7 @@ pub(super) async fn rows(
     sql: &Sql,
     bound: &Bindings,
 ) -> Result<Vec<Vec<Value>>, Failed> {
-    let read = translated(&sql.text, Allowed::Read)?;
+    let read = translated(&sql.text, Allowed::Read).map_err(|error| Failed::own(&error))?;
     let values = values(&read, bound);
     let rows: Vec<Row> = conn.exec(read.sql.as_str(), values).await?;
     Ok(rows.into_iter().map(as_values).collect())
@@ -271,17 +232,9 @@ pub(super) async fn check(
     allowed: Allowed,
     names: &[&str],
 ) -> Result<(), Problem> {
-    let wrong = |cause: String| sql.problem(&format!("wrong SQL: {cause}"));
-    let read = translated(&sql.text, allowed).map_err(|error| match error {
-        SqlError::Statement { cause } if cause.contains("SELECT") => sql
-            .problem(&format!("this SQL must be one SELECT: {cause}"))
-            .help("statements that write belong into a tool's `effect`"),
-        SqlError::Statement { cause } => wrong(cause),
-        other => wrong(other.to_string()),
-    })?;
-    for name in read.names() {
-        sql.known(&name, names)?;
-    }
+    let read = carry::checked(sql, translated(&sql.text, allowed), names)?;
     let prepared = conn.prep(read.sql.as_str()).await;
-    prepared.map(drop).map_err(|error| wrong(told(&error)))
+    prepared
+        .map(drop)
+        .map_err(|error| carry::wrong(sql, &told(&error)))
 }

@@ -87,7 +87,7 @@ impl Reader {
             select += &change.condition();
         }
         select.extend([" FROM ", from]);
-        let read = translated(&select, Allowed::Read)?;
+        let read = translated(&select, Allowed::Read).map_err(|error| Failed::own(&error))?;
         let found: Vec<Row> = self
             .conn
             .exec(read.sql.as_str(), values(&read, bound))

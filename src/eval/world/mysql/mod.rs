@@ -5,14 +5,13 @@ mod calls;
 mod judge;
 mod plan;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error, Opts, OptsBuilder};
-use url::Url;
 
-use super::server::{Server, random};
+use super::estate::Estate;
+use super::server::Server;
 use super::{Fault, apart, script};
 use crate::eval::judge::Judge;
 use crate::eval::sql::{Dialect, STATEMENTS};
@@ -26,15 +25,9 @@ pub use calls::Sandbox;
 pub struct Image(Arc<Made>);
 
 struct Made {
-    server: Server,
-    /// What the databases and the judge's account are called.
-    base: String,
-    /// Of the judge's account.
-    password: String,
+    estate: Estate,
     scripts: Vec<Arc<SourceFile>>,
     plan: plan::Plan,
-    sandboxes: AtomicUsize,
-    databases: Mutex<Vec<String>>,
 }
 
 impl Image {
@@ -47,8 +40,8 @@ impl Image {
 
     /// A database of its own.
     pub(super) async fn sandbox(&self) -> Result<Sandbox, Fault> {
-        let number = self.0.sandboxes.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{}w{number}", self.0.base);
+        let estate = &self.0.estate;
+        let name = format!("{}w{}", estate.base, estate.next());
         self.0.create(&name).await?;
         Sandbox::open(Arc::clone(&self.0), name).await
     }
@@ -58,13 +51,9 @@ impl Made {
     async fn make(server: &Server, scripts: &[Arc<SourceFile>]) -> Result<Self, Problems> {
         let failed = |fault: Fault| Problems::from(server.problem(fault));
         let mut made = Self {
-            server: server.clone(),
-            base: format!("hpeval{}", random(6).map_err(failed)?),
-            password: random(16).map_err(failed)?,
+            estate: Estate::new(server, "hpeval", 16).map_err(failed)?,
             scripts: scripts.to_vec(),
             plan: plan::Plan::default(),
-            sandboxes: AtomicUsize::new(0),
-            databases: Mutex::default(),
         };
         let image = made.image();
         let mut admin = made.connect(None).await.map_err(failed)?;
@@ -72,11 +61,11 @@ impl Made {
         let account = [
             format!(
                 "CREATE USER '{0}'@'%' IDENTIFIED BY '{1}'",
-                made.base, made.password
+                made.estate.base, made.estate.password
             ),
             format!(
                 "GRANT SELECT, SHOW VIEW ON `{0}%`.* TO '{0}'@'%'",
-                made.base
+                made.estate.base
             ),
         ];
         made.empty(&mut admin, &image).await.map_err(failed)?;
@@ -95,17 +84,12 @@ impl Made {
     }
 
     fn image(&self) -> String {
-        format!("{}image", self.base)
-    }
-
-    fn databases(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
-        self.databases
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        format!("{}image", self.estate.base)
     }
 
     fn opts(&self, database: Option<&str>) -> Result<Opts, Fault> {
-        let opts = configure(self.server.url(), self.server.tls()).map_err(Fault::gone)?;
+        let server = &self.estate.server;
+        let opts = configure(server.url(), server.tls()).map_err(Fault::gone)?;
         let mut opts = OptsBuilder::from_opts(opts).stmt_cache_size(STATEMENTS);
         if let Some(name) = database {
             opts = opts.db_name(Some(name));
@@ -120,7 +104,7 @@ impl Made {
 
     /// An empty database of that name. Text is compared byte by byte, as the other databases do.
     async fn empty(&self, admin: &mut Conn, name: &str) -> Result<(), Fault> {
-        self.databases().push(name.to_owned());
+        self.estate.remember(name);
         run(admin, &format!("DROP DATABASE IF EXISTS `{name}`")).await?;
         let create = format!("CREATE DATABASE `{name}` CHARACTER SET utf8mb4 COLLATE utf8mb4_bin");
         run(admin, &create).await
@@ -142,44 +126,29 @@ impl Made {
 
     async fn remove(&self) -> Result<(), Fault> {
         let mut admin = self.connect(None).await?;
-        let databases = self.databases().clone();
-        for name in databases {
+        for name in self.estate.databases() {
             let _ = run(&mut admin, &format!("DROP DATABASE IF EXISTS `{name}`")).await;
         }
         let _ = run(
             &mut admin,
-            &format!("DROP USER IF EXISTS '{}'@'%'", self.base),
+            &format!("DROP USER IF EXISTS '{}'@'%'", self.estate.base),
         )
         .await;
         let _ = admin.disconnect().await;
         Ok(())
     }
 
-    /// The URL of one of the databases for the judge's account.
-    fn judged(&self, database: &str) -> Result<String, SqlError> {
-        let failed = |cause: &str| SqlError::Open {
-            database: self.server.name().to_owned(),
-            cause: cause.to_owned(),
-        };
-        let mut url = Url::parse(self.server.url()).map_err(|_| failed("the URL is none"))?;
-        let set = url
-            .set_username(&self.base)
-            .and_then(|()| url.set_password(Some(&self.password)));
-        set.map_err(|()| failed("the URL names no host"))?;
-        url.set_path(database);
-        Ok(url.into())
-    }
-
     async fn judge(&self, database: &str) -> Result<Judge, SqlError> {
-        let url = self.judged(database)?;
-        let reads = judge::Reader::open(&url, &self.server).await?;
+        let url = self.estate.judged(database)?;
+        let reads = judge::Reader::open(&url, &self.estate.server).await?;
         Ok(Judge::over(Box::new(reads)))
     }
 
     fn lookups(&self, database: &str) -> Result<Arc<dyn ReadOnlySql>, SqlError> {
         let limits = Limits::default();
-        let (tls, name) = (self.server.tls(), self.server.name());
-        store::open(&self.judged(database)?, tls, name, limits)
+        let server = &self.estate.server;
+        let url = self.estate.judged(database)?;
+        store::open(&url, server.tls(), server.name(), limits)
     }
 }
 

@@ -12,7 +12,8 @@ use tokio_postgres::{Client, Statement};
 
 use super::{Fault, Link, Made, fault, told};
 use crate::eval::judge::Judge;
-use crate::eval::sql::{Allowed, Bindings, Sql, as_text};
+use crate::eval::sql::{Allowed, Bindings, Sql};
+use crate::eval::world::carry::{self, Carrier};
 use crate::eval::world::{Answer, Tool};
 use crate::source::Problem;
 use crate::store::sql::tokens::{Dialect, Translated, translate, translate_any};
@@ -85,64 +86,67 @@ impl Sandbox {
         recorded: Option<&str>,
     ) -> Result<Answer, Fault> {
         self.touched = true;
-        self.link.run("BEGIN").await?;
-        let done = self.carried_out(tool, bound, recorded).await;
-        let ended = match &done {
-            Ok(answer) if answer.ok => "COMMIT",
-            _ => "ROLLBACK",
+        let mut on = On {
+            client: &self.link.client,
+            prepared: &mut self.prepared,
         };
-        let done = match done {
-            Ok(answer) => self.link.client.batch_execute(ended).await.map(|()| answer),
-            Err(failed) => {
-                let rolled_back = self.link.client.batch_execute(ended).await;
-                rolled_back.map_err(|error| fault(&error))?;
-                match failed {
-                    Failed::Server(error) => Err(error),
-                    Failed::Own(cause) => return Err(Fault::here(cause)),
-                }
-            }
+        carry::call(&mut on, tool, bound, recorded).await
+    }
+}
+
+/// The connection, with what it has prepared.
+struct On<'a> {
+    client: &'a Client,
+    prepared: &'a mut Statements,
+}
+
+impl Carrier for On<'_> {
+    type Error = tokio_postgres::Error;
+
+    async fn run(&mut self, sql: &str) -> Result<(), Self::Error> {
+        self.client.batch_execute(sql).await
+    }
+
+    async fn write(&mut self, sql: &Sql, bound: &Bindings) -> Result<(), Failed> {
+        let ready = self.prepared.of(self.client, sql, Allowed::Write).await?;
+        let values = ready.values(bound);
+        self.client.execute_raw(&ready.statement, &values).await?;
+        Ok(())
+    }
+
+    async fn first(&mut self, sql: &Sql, bound: &Bindings) -> Result<Option<Value>, Failed> {
+        let ready = self.prepared.of(self.client, sql, Allowed::Read).await?;
+        let values = ready.values(bound);
+        let rows = self.client.query(&ready.statement, &refs(&values)).await?;
+        let Some(row) = rows.first() else {
+            return Ok(None);
         };
-        done.or_else(|error| {
-            if blames_the_call(&error) {
-                return Ok(Answer::error(format!("the tool failed: {}", told(&error))));
-            }
-            let Fault { cause, gone } = fault(&error);
-            let cause = format!("the world failed: {cause}");
-            Err(Fault { cause, gone })
+        let row = as_row(row.try_get(0)?)?;
+        Ok(Some(row.into_iter().next().unwrap_or(Value::Null)))
+    }
+
+    /// Classes 22 (data), 23 (constraints), 44 (check option), and what a trigger raises.
+    fn blames_the_call(error: &Self::Error) -> bool {
+        error.code().is_some_and(|code| {
+            let code = code.code();
+            ["22", "23", "44"]
+                .iter()
+                .any(|class| code.starts_with(class))
+                || code == "P0001"
         })
     }
 
-    async fn carried_out(
-        &mut self,
-        tool: &Tool,
-        bound: &Bindings,
-        recorded: Option<&str>,
-    ) -> Result<Answer, Failed> {
-        let client = &self.link.client;
-        if let Some(sql) = &tool.error_when
-            && let Some(text) = self.prepared.first(client, sql, bound).await?
-        {
-            return Ok(Answer::error(as_text(text)));
-        }
-        for sql in &tool.effect {
-            let ready = self.prepared.of(client, sql, Allowed::Write).await?;
-            let values = ready.values(bound);
-            client.execute_raw(&ready.statement, &values).await?;
-        }
-        let text = match (recorded, &tool.output) {
-            (Some(text), _) => text.to_owned(),
-            (None, Some(sql)) => {
-                let first = self.prepared.first(client, sql, bound).await?;
-                first.map(as_text).unwrap_or_default()
-            }
-            (None, None) => String::new(),
-        };
-        Ok(Answer { ok: true, text })
+    fn told(error: &Self::Error) -> String {
+        told(error)
+    }
+
+    fn fault(error: &Self::Error) -> Fault {
+        fault(error)
     }
 }
 
 async fn connected(made: &Made, name: &str) -> Result<Link, Fault> {
-    let link = Link::open(&made.of(name)?, &made.server).await?;
+    let link = Link::open(&made.of(name)?, &made.estate.server).await?;
     let time = super::WITHIN.as_millis();
     link.run(&format!(
         "SET statement_timeout = {time}; SET standard_conforming_strings = on; SET synchronous_commit = off"
@@ -151,28 +155,8 @@ async fn connected(made: &Made, name: &str) -> Result<Link, Fault> {
     Ok(link)
 }
 
-/// Classes 22 (data), 23 (constraints), 44 (check option), and what a trigger raises.
-fn blames_the_call(error: &tokio_postgres::Error) -> bool {
-    error.code().is_some_and(|code| {
-        let code = code.code();
-        ["22", "23", "44"]
-            .iter()
-            .any(|class| code.starts_with(class))
-            || code == "P0001"
-    })
-}
-
 /// Why a statement did not run.
-pub(super) enum Failed {
-    Server(tokio_postgres::Error),
-    Own(String),
-}
-
-impl From<tokio_postgres::Error> for Failed {
-    fn from(error: tokio_postgres::Error) -> Self {
-        Self::Server(error)
-    }
-}
+pub(super) type Failed = carry::Failed<tokio_postgres::Error>;
 
 /// A statement with the names of its parameters.
 #[derive(Clone)]
@@ -200,8 +184,7 @@ impl Statements {
         sql: &Sql,
         allowed: Allowed,
     ) -> Result<Ready, Failed> {
-        let read =
-            translated(&sql.text, allowed).map_err(|error| Failed::Own(error.to_string()))?;
+        let read = translated(&sql.text, allowed).map_err(|error| Failed::own(&error))?;
         self.ready(client, read).await
     }
 
@@ -219,23 +202,6 @@ impl Statements {
         };
         self.0.insert(read.sql, ready.clone());
         Ok(ready)
-    }
-
-    /// The first value of the first row of a SELECT.
-    async fn first(
-        &mut self,
-        client: &Client,
-        sql: &Sql,
-        bound: &Bindings,
-    ) -> Result<Option<Value>, Failed> {
-        let ready = self.of(client, sql, Allowed::Read).await?;
-        let values = ready.values(bound);
-        let rows = client.query(&ready.statement, &refs(&values)).await?;
-        let Some(row) = rows.first() else {
-            return Ok(None);
-        };
-        let row = as_row(row.try_get(0)?)?;
-        Ok(Some(row.into_iter().next().unwrap_or(Value::Null)))
     }
 }
 
@@ -272,19 +238,11 @@ pub(super) async fn check(
     allowed: Allowed,
     names: &[&str],
 ) -> Result<(), Problem> {
-    let wrong = |cause: String| sql.problem(&format!("wrong SQL: {cause}"));
-    let read = translated(&sql.text, allowed).map_err(|error| match error {
-        SqlError::Statement { cause } if cause.contains("SELECT") => sql
-            .problem(&format!("this SQL must be one SELECT: {cause}"))
-            .help("statements that write belong into a tool's `effect`"),
-        SqlError::Statement { cause } => wrong(cause),
-        other => wrong(other.to_string()),
-    })?;
-    for name in read.names() {
-        sql.known(&name, names)?;
-    }
+    let read = carry::checked(sql, translated(&sql.text, allowed), names)?;
     let prepared = client.prepare(&read.sql).await;
-    prepared.map(drop).map_err(|error| wrong(told(&error)))
+    prepared
+        .map(drop)
+        .map_err(|error| carry::wrong(sql, &told(&error)))
 }
 
 /// A value as the server reads it from a literal of the type that it expects.

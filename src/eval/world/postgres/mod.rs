@@ -5,14 +5,13 @@ mod calls;
 mod judge;
 mod plan;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 use tokio_postgres::{Client, Config};
-use url::Url;
 
-use super::server::{Server, WITHIN, random};
+use super::estate::Estate;
+use super::server::{Server, WITHIN};
 use super::{Fault, apart, script};
 use crate::eval::judge::Judge;
 use crate::eval::sql::Dialect;
@@ -29,15 +28,9 @@ const COPIES: &str = "holdpoint_image";
 pub struct Image(Arc<Made>);
 
 struct Made {
-    server: Server,
-    /// What the databases and the judge's role are called.
-    base: String,
-    /// Of the judge's role.
-    password: String,
+    estate: Estate,
     /// Fills the tables again.
     refill: String,
-    sandboxes: AtomicUsize,
-    databases: Mutex<Vec<String>>,
 }
 
 /// A connection. Its task ends with the client.
@@ -79,8 +72,8 @@ impl Image {
 
     /// A database of its own.
     pub(super) async fn sandbox(&self) -> Result<Sandbox, Fault> {
-        let number = self.0.sandboxes.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{}_{number}", self.0.base);
+        let estate = &self.0.estate;
+        let name = format!("{}_{}", estate.base, estate.next());
         self.0.create(&name).await?;
         Sandbox::open(Arc::clone(&self.0), name).await
     }
@@ -89,25 +82,21 @@ impl Image {
 impl Made {
     async fn make(server: &Server, scripts: &[Arc<SourceFile>]) -> Result<Self, Problems> {
         let failed = |fault: Fault| Problems::from(server.problem(fault));
-        let base = format!("holdpoint_eval_{}", random(6).map_err(failed)?);
+        let estate = Estate::new(server, "holdpoint_eval_", 24).map_err(failed)?;
         let mut made = Self {
-            server: server.clone(),
-            password: random(24).map_err(failed)?,
-            base,
+            estate,
             refill: String::new(),
-            sandboxes: AtomicUsize::new(0),
-            databases: Mutex::default(),
         };
         let template = made.template();
-        let role = &made.base;
+        let role = &made.estate.base;
         let admin = Link::open(&made.admin().map_err(failed)?, server).await;
         let admin = admin.map_err(failed)?;
         let judge = format!(
             "CREATE ROLE {role} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE PASSWORD '{}'",
-            made.password
+            made.estate.password
         );
         admin.run(&judge).await.map_err(failed)?;
-        made.remember(&template);
+        made.estate.remember(&template);
         let create = format!("CREATE DATABASE {template}");
         admin.run(&create).await.map_err(failed)?;
         admin.close().await;
@@ -119,7 +108,9 @@ impl Made {
         for file in scripts {
             run_script(&link, file).await?;
         }
-        let refill = plan::prepare(&link, &made.base).await.map_err(failed)?;
+        let refill = plan::prepare(&link, &made.estate.base)
+            .await
+            .map_err(failed)?;
         made.refill = refill;
         // Nobody may be connected to a template that is copied.
         link.close().await;
@@ -127,24 +118,12 @@ impl Made {
     }
 
     fn template(&self) -> String {
-        format!("{}_image", self.base)
-    }
-
-    fn remember(&self, database: &str) {
-        let mut databases = self.databases();
-        if !databases.iter().any(|known| known == database) {
-            databases.push(database.to_owned());
-        }
-    }
-
-    fn databases(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
-        self.databases
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        format!("{}_image", self.estate.base)
     }
 
     fn admin(&self) -> Result<Config, Fault> {
-        let configured = configure(self.server.url(), self.server.tls(), WITHIN);
+        let server = &self.estate.server;
+        let configured = configure(server.url(), server.tls(), WITHIN);
         Ok(configured.map_err(Fault::gone)?.0)
     }
 
@@ -155,25 +134,10 @@ impl Made {
         Ok(config)
     }
 
-    /// The URL of one of the databases for the judge's role.
-    fn judged(&self, database: &str) -> Result<String, SqlError> {
-        let failed = |cause: &str| SqlError::Open {
-            database: self.server.name().to_owned(),
-            cause: cause.to_owned(),
-        };
-        let mut url = Url::parse(self.server.url()).map_err(|_| failed("the URL is none"))?;
-        let set = url
-            .set_username(&self.base)
-            .and_then(|()| url.set_password(Some(&self.password)));
-        set.map_err(|()| failed("the URL names no host"))?;
-        url.set_path(database);
-        Ok(url.into())
-    }
-
     /// Makes a database from the template; where there is one of that name it goes first.
     async fn create(&self, name: &str) -> Result<(), Fault> {
-        self.remember(name);
-        let admin = Link::open(&self.admin()?, &self.server).await?;
+        self.estate.remember(name);
+        let admin = Link::open(&self.admin()?, &self.estate.server).await?;
         admin
             .run(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"))
             .await?;
@@ -186,14 +150,13 @@ impl Made {
     }
 
     async fn remove(&self) -> Result<(), Fault> {
-        let admin = Link::open(&self.admin()?, &self.server).await?;
-        let databases = self.databases().clone();
-        for name in databases {
+        let admin = Link::open(&self.admin()?, &self.estate.server).await?;
+        for name in self.estate.databases() {
             let drop = format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)");
             let _ = admin.run(&drop).await;
         }
         let _ = admin
-            .run(&format!("DROP ROLE IF EXISTS {}", self.base))
+            .run(&format!("DROP ROLE IF EXISTS {}", self.estate.base))
             .await;
         admin.close().await;
         Ok(())
@@ -201,15 +164,16 @@ impl Made {
 
     /// The judge of one of the databases.
     async fn judge(&self, database: &str) -> Result<Judge, SqlError> {
-        let url = self.judged(database)?;
-        let reads = judge::Reader::open(&url, &self.server).await?;
+        let url = self.estate.judged(database)?;
+        let reads = judge::Reader::open(&url, &self.estate.server).await?;
         Ok(Judge::over(Box::new(reads)))
     }
 
     fn lookups(&self, database: &str) -> Result<Arc<dyn ReadOnlySql>, SqlError> {
         let limits = Limits::default();
-        let (tls, name) = (self.server.tls(), self.server.name());
-        store::open(&self.judged(database)?, tls, name, limits)
+        let server = &self.estate.server;
+        let url = self.estate.judged(database)?;
+        store::open(&url, server.tls(), server.name(), limits)
     }
 }
 

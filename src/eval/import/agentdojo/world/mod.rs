@@ -44,9 +44,12 @@ pub struct Statements {
 }
 
 impl Statements {
-    /// The statement of an assertion.
-    pub(in crate::eval::import) fn sql(&self, name: &str) -> Option<&str> {
-        self.assertions.get(name).map(String::as_str)
+    /// All of these at once, as one assertion.
+    pub(in crate::eval::import) fn all(&mut self, must: &[String]) -> String {
+        let parts = must.iter().filter_map(|name| self.assertions.get(name));
+        let parts: Vec<_> = parts.map(|sql| format!("({sql})")).collect();
+        let sql = format!("SELECT {}", parts.join(" AND "));
+        self.assertion("all_done", sql)
     }
 
     /// Names an assertion: one that is there already keeps its name.
@@ -136,6 +139,9 @@ pub const WORLDS: &[Source] = &[
 /// The web shop of tau2, which has no environment folder.
 pub const RETAIL: Source = world!("retail", "retail");
 
+/// The service desk of tau-bench's airline, which has no environment folder either.
+pub const AIRLINE: Source = world!("airline", "airline");
+
 /// The world of a suite.
 pub fn find(suite: &str) -> Option<&'static Source> {
     WORLDS.iter().find(|world| world.suite == suite)
@@ -188,6 +194,11 @@ impl World {
             tools,
             start,
         })
+    }
+
+    /// Benchmarks whose published defences stand beside the suite's points.
+    pub fn published(&self) -> &[String] {
+        &self.rules.published
     }
 
     /// The tables, as SQL.

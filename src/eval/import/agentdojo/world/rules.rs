@@ -13,6 +13,9 @@ use crate::eval::import::agentdojo::env::Step;
 pub(super) struct Rules {
     /// One line for people.
     pub about: String,
+    /// Benchmarks whose published defences stand beside the suite's points.
+    #[serde(default)]
+    pub published: Vec<String>,
     /// On whose behalf cases run.
     pub principal: Who,
     /// Tools whose effect is bookkeeping alone.
