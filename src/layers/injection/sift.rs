@@ -316,8 +316,8 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::rules::rules;
     use super::super::profile::{Kind, Profile, ToolNames};
+    use super::super::rules::rules;
     use super::super::scan::Scanner;
 
     static SCANNER: LazyLock<Scanner> = LazyLock::new(|| Scanner::new().unwrap());

@@ -155,7 +155,10 @@ impl Tokenizer<'_> {
     /// Whether a word with these first bytes may be read with what stands behind it.
     #[inline]
     pub(super) fn may_be_special(&self, first: u64) -> bool {
-        first == WWW || self.tools.is_some_and(|tools| tools.may_begin((first & 0xff) as u8))
+        first == WWW
+            || self
+                .tools
+                .is_some_and(|tools| tools.may_begin((first & 0xff) as u8))
     }
 
     /// Whether a plain word is read with what stands behind it: the rest of a host name or the name of a tool.
