@@ -5,6 +5,8 @@
 
 #[path = "pipeline/provenance.rs"]
 mod provenance;
+#[path = "pipeline/scanner.rs"]
+mod scanner;
 mod support;
 
 use std::hint::black_box;
@@ -49,6 +51,7 @@ fn main() -> Result<()> {
     requests(&mut criterion, &runtime, &stores)?;
     answers(&mut criterion, &runtime, &stores)?;
     scans(&mut criterion, &runtime, &stores)?;
+    scanner::scanner(&mut criterion)?;
     secrets(&mut criterion)?;
     provenance::provenance(&mut criterion, &runtime)?;
     criterion.final_summary();
@@ -246,9 +249,9 @@ fn scans(criterion: &mut Criterion, runtime: &Runtime, stores: &Stores) -> Resul
     let layer: Arc<dyn Layer> =
         (layer.context("no injection layer")?.build)(&policy("enforce")?, stores)
             .map_err(|problems| anyhow!("{problems}"))?;
-    let mut group = criterion.benchmark_group("injection scan");
+    let mut group = criterion.benchmark_group("injection layer");
     for text in Text::ALL {
-        // Two sizes: the time per byte must not grow with the text.
+        // What was scanned before is remembered: this is what a text costs that comes again.
         for (size, name) in [(64 * KIB, "64 KB"), (1024 * KIB, "1 MB")] {
             let text_of_size = text.of_size(size);
             group.throughput(Throughput::Bytes(u64::try_from(text_of_size.len())?));

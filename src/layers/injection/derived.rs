@@ -185,7 +185,7 @@ pub(super) fn reversed(view: &[u8]) -> View<'static> {
     for line in view.split_inclusive(|byte| *byte == b'\n') {
         let body = line.strip_suffix(b"\n").unwrap_or(line);
         for c in String::from_utf8_lossy(body).chars().rev() {
-            out.push_char(at, c);
+            out.push_char(at, c, 0);
         }
         if body.len() < line.len() {
             out.push(at + body.len(), b'\n');

@@ -280,6 +280,12 @@ impl Words {
             .map(|(length, known, _)| (length, known))
     }
 
+    /// Whether a run may begin with an entry that is looked for in runs.
+    #[inline]
+    pub(super) fn may_stand_inside(&self, spelt: &Spelt) -> bool {
+        self.lexicon.may_begin(spelt)
+    }
+
     /// Phrases that begin with a word.
     #[inline]
     pub(super) fn phrases(&self, word: Word) -> &[Phrase] {

@@ -33,6 +33,23 @@ impl Spelt {
         spelt
     }
 
+    /// At most three chunks of bytes that are spelt already.
+    #[inline]
+    pub(super) fn run(bytes: &[u8]) -> Self {
+        let mut spelt = Self::default();
+        for (chunk, bytes) in spelt.chunks.iter_mut().zip(bytes.chunks(8)) {
+            *chunk = match bytes.first_chunk::<8>() {
+                Some(bytes) => u64::from_le_bytes(*bytes),
+                None => bytes
+                    .iter()
+                    .rev()
+                    .fold(0, |chunk, byte| chunk << 8 | u64::from(*byte)),
+            };
+        }
+        spelt.len = bytes.len();
+        spelt
+    }
+
     #[inline]
     pub(super) fn push(&mut self, byte: u8) {
         if let Some(chunk) = self.chunks.get_mut(self.len / 8) {
@@ -277,6 +294,14 @@ impl Lexicon {
             lengths ^= 1 << length;
             Some((length as usize, self.at(spelt.key(length as usize))))
         })
+    }
+
+    /// Whether a run may begin with an entry of three bytes or more.
+    #[inline]
+    pub(super) fn may_begin(&self, spelt: &Spelt) -> bool {
+        let first = spelt.first();
+        let (four, three) = (self.lengths(first), self.lengths(first & 0xff_ffff));
+        (four.whole | four.beginnings) >> 3 != 0 || (three.whole | three.beginnings) >> 3 & 1 != 0
     }
 
     #[inline]

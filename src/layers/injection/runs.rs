@@ -17,14 +17,27 @@ impl Tokenizer<'_> {
     /// Words of a run of letters without spaces: the longest that the dictionary has at each place.
     pub(super) fn segment(&self, view: &[u8], range: Range<usize>, marks: u16, read: &mut Read) {
         let words = self.dictionary.words(self.letters);
+        let bytes = view.get(range.clone()).unwrap_or_default();
+        let folded: Vec<u8> = bytes
+            .iter()
+            .map(|byte| self.letters.letter(*byte))
+            .collect();
         let mut at = range.start;
         let mut unknown = at;
         let mut first = true;
         while at < range.end {
-            let run = view.get(at..range.end.min(at + INSIDE)).unwrap_or_default();
-            let spelt = Spelt::of(run.iter().map(|byte| self.letters.letter(*byte)));
+            let run = |of: &'_ [u8]| -> Range<usize> {
+                let from = at - range.start;
+                from..of.len().min(from + INSIDE)
+            };
+            let spelt = Spelt::run(folded.get(run(&folded)).unwrap_or_default());
+            if !words.may_stand_inside(&spelt) {
+                at += 1;
+                continue;
+            }
+            let here = bytes.get(run(bytes)).unwrap_or_default();
             let best = words.prefixes(&spelt).find(|(length, _)| {
-                Dictionary::stands_inside(run.get(..*length).unwrap_or_default())
+                Dictionary::stands_inside(here.get(..*length).unwrap_or_default())
             });
             let Some((length, known)) = best else {
                 at += 1;

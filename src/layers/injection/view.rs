@@ -138,13 +138,20 @@ impl Builder {
         self.bytes.push(byte);
     }
 
-    /// A character that comes from `original`.
-    pub(super) fn push_char(&mut self, original: usize, c: char) {
+    /// A character that comes from one of so many bytes at `original`.
+    #[inline]
+    pub(super) fn push_char(&mut self, original: usize, c: char, length: usize) {
         let mut buffer = [0; 4];
-        for byte in c.encode_utf8(&mut buffer).bytes() {
+        let bytes = c.encode_utf8(&mut buffer).as_bytes();
+        if bytes.len() == length {
+            self.mark(original);
+            self.bytes.extend_from_slice(bytes);
+            return;
+        }
+        for byte in bytes {
             // All of it from one place.
             self.mark(original);
-            self.bytes.push(byte);
+            self.bytes.push(*byte);
         }
     }
 
@@ -227,6 +234,13 @@ impl Reader<'_> {
     fn read(&mut self) {
         let mut at = 0;
         while let Some(rest) = self.text.get(at..).filter(|rest| !rest.is_empty()) {
+            if !rest.starts_with(|c: char| c.is_ascii())
+                && let Some(c) = rest.chars().next()
+            {
+                self.character(at, c);
+                at += c.len_utf8();
+                continue;
+            }
             let run = run_without(rest.as_bytes(), b'\\', b'&');
             if run > 0 {
                 self.out
@@ -334,22 +348,11 @@ impl Reader<'_> {
             }
             return;
         }
-        if let Some(ascii) = tag(c) {
-            self.out.push(at, ascii);
+        if is_as_written(c) {
+            self.out.push_char(at, c, c.len_utf8());
             return;
         }
-        if unicode::is_ignorable(c) || unicode::is_annotation(c) || is_mark(c) {
-            return;
-        }
-        if unicode::is_blank(c) {
-            self.out.push(at, b' ');
-            return;
-        }
-        if unicode::is_separator(c) {
-            self.out.push(at, b'\n');
-            return;
-        }
-        if c.is_control() {
+        if !is_cyrillic(c) && self.is_no_letter(at, c) {
             return;
         }
         if is_alike_script(c)
@@ -360,7 +363,27 @@ impl Reader<'_> {
             return;
         }
         let out = &mut self.out;
-        fold(c, &mut |folded| out.push_char(at, folded));
+        fold(c, &mut |folded| out.push_char(at, folded, c.len_utf8()));
+    }
+
+    /// Reads a character that is seen by nobody, or that parts words; whether it is one.
+    fn is_no_letter(&mut self, at: usize, c: char) -> bool {
+        if let Some(ascii) = tag(c) {
+            self.out.push(at, ascii);
+            return true;
+        }
+        if unicode::is_ignorable(c) || unicode::is_annotation(c) || is_mark(c) {
+            return true;
+        }
+        if unicode::is_blank(c) {
+            self.out.push(at, b' ');
+            return true;
+        }
+        if unicode::is_separator(c) {
+            self.out.push(at, b'\n');
+            return true;
+        }
+        c.is_control()
     }
 
     /// Whether the word around `at` mixes these letters with Latin ones, or consists of look-alikes in a text of Latin letters.
@@ -369,7 +392,15 @@ impl Reader<'_> {
             return self.word.1;
         }
         if !self.is_latin_text() && !near_latin(self.text.as_bytes(), at) {
-            self.word = (at + c.len_utf8(), false);
+            // What is true of one letter of a word is true of the others, where its end is near.
+            let ahead = self.text.as_bytes().get(at..).unwrap_or_default();
+            let length = ahead
+                .iter()
+                .take(WORD)
+                .take_while(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii())
+                .count();
+            let known = if length < WORD { length } else { 0 };
+            self.word = (at + known.max(c.len_utf8()), false);
             return false;
         }
         let from = self.text.floor_char_boundary(at.saturating_sub(WORD));
@@ -408,11 +439,9 @@ impl Reader<'_> {
         let text = self.text;
         *self.latin.get_or_insert_with(|| {
             let ascii = text.bytes().filter(u8::is_ascii_alphabetic).count();
-            let others = text
-                .chars()
-                .filter(|c| !c.is_ascii() && c.is_alphabetic())
-                .count();
-            ascii > 2 * others
+            let mut others = text.chars().filter(|c| !c.is_ascii() && c.is_alphabetic());
+            // Fewer than half as many.
+            others.nth(ascii.div_ceil(2).saturating_sub(1)).is_none() && ascii > 0
         })
     }
 }
@@ -443,4 +472,14 @@ fn low_surrogate(rest: &str) -> Option<(u32, usize)> {
     (0xdc00..0xe000)
         .contains(&code)
         .then_some((code, slashes + 5))
+}
+
+/// Letters that are read as they stand: Han, kana, Hangul.
+const fn is_as_written(c: char) -> bool {
+    matches!(c, '\u{3041}'..='\u{3096}' | '\u{30a1}'..='\u{30fa}' | '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}')
+}
+
+/// Cyrillic letters, without the marks among them.
+const fn is_cyrillic(c: char) -> bool {
+    matches!(c, '\u{400}'..='\u{481}' | '\u{48a}'..='\u{52f}')
 }
