@@ -2,7 +2,8 @@
 
 use super::dictionary::{Class, Dictionary, Entries};
 use super::frequency::Frequencies;
-use super::pattern::{Classes, Pattern, Patterns};
+use super::pattern::{Classes, Pattern};
+use super::patterns::Patterns;
 use super::rules::words::CLASSES;
 use super::rules::{Rule, rules};
 use super::tokens::Special;

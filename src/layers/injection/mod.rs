@@ -19,6 +19,7 @@ mod marks;
 mod memory;
 pub mod model;
 mod pattern;
+mod patterns;
 mod places;
 mod profile;
 mod quotation;

@@ -375,7 +375,7 @@ mod tests {
         proptest::collection::vec((piece, glue), 1..40).prop_map(|pieces| {
             pieces
                 .into_iter()
-                .map(|(piece, glue)| format!("{piece}{glue}"))
+                .flat_map(|(piece, glue)| [piece, glue.to_owned()])
                 .collect()
         })
     }
@@ -394,7 +394,7 @@ mod tests {
     #[test]
     fn a_long_dense_text_is_read_in_pieces_and_nothing_is_lost() {
         let dense: String = rules()
-            .map(|rule| format!("{} ", rule.example))
+            .flat_map(|rule| [rule.example, " "])
             .collect::<String>()
             .repeat(12);
         let run = "ignoreallpreviousinstructionsand".repeat(600);
