@@ -1,8 +1,13 @@
 //! A whole database as the judge saw it, and what differs between two of them.
+//!
+//! Two snapshots share the rows of a table that is the same in both: a row is compared where SQLite has it, and copied only where
+//! it is another than it was.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use rusqlite::Connection;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Row as SqlRow};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -23,18 +28,11 @@ pub struct Snapshot {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
     /// Column names in the schema's order.
-    pub columns: Vec<String>,
-    /// Rows in no order that matters.
-    pub rows: Vec<Row>,
-}
-
-/// One row, and what of it the case may change.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Row {
-    /// One value per column.
-    pub values: Vec<Value>,
-    /// What may change.
-    pub free: Free,
+    pub columns: Arc<[String]>,
+    /// Rows in no order that matters, one value per column.
+    pub rows: Arc<[Vec<Value>]>,
+    /// What the case may change of each row; of those that are not here, nothing.
+    pub free: Vec<Free>,
 }
 
 /// What of a row the case may change.
@@ -73,12 +71,13 @@ pub struct Difference {
 }
 
 impl Snapshot {
-    /// Reads every table over the judge's connection.
+    /// Reads every table over the judge's connection. `known` is an earlier look.
     pub(super) fn read(
         connection: &Connection,
-        changes: &[&Change],
-        bound: &Bindings,
+        (changes, bound): (&[&Change], &Bindings),
+        known: Option<&Self>,
     ) -> rusqlite::Result<Self> {
+        let known = |table: &str| known.and_then(|known| known.tables.get(table));
         let mut schema = connection.prepare_cached(
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name",
     )?;
@@ -92,11 +91,11 @@ impl Snapshot {
                 .filter(|c| c.table == name)
                 .copied()
                 .collect();
-            let table = table(connection, &name, &about, bound)?;
+            let table = table(connection, &name, (&about, bound), known(&name))?;
             tables.insert(name, table);
         }
         // Tables, views and triggers themselves: what comes or goes without a row would not show otherwise.
-        let schema = table(connection, SCHEMA, &[], bound)?;
+        let schema = table(connection, SCHEMA, (&[], bound), known(SCHEMA))?;
         tables.insert(SCHEMA.to_owned(), schema);
         Ok(Self { tables })
     }
@@ -153,13 +152,12 @@ impl Snapshot {
 impl Table {
     /// Whether the rows are the same, in the same order.
     fn has_rows_of(&self, other: &Self) -> bool {
-        let mut rows = self.rows.iter().zip(&other.rows);
-        self.rows.len() == other.rows.len() && rows.all(|(one, twin)| one.values == twin.values)
+        Arc::ptr_eq(&self.rows, &other.rows) || self.rows == other.rows
     }
 
     /// The rows in an order of their own.
     fn sorted(&self) -> Vec<String> {
-        let rows = self.rows.iter().map(|row| Value::from(row.values.clone()));
+        let rows = self.rows.iter().map(|row| Value::from(row.clone()));
         let mut rows: Vec<_> = rows.map(|row| row.to_string()).collect();
         rows.sort_unstable();
         rows
@@ -171,56 +169,64 @@ impl Table {
         changes: &[&Change],
         rows: impl IntoIterator<Item = (Vec<Value>, Vec<bool>)>,
     ) -> Self {
-        let free = freed(&columns, changes);
-        let rows = rows.into_iter().map(|(values, about)| {
+        let freed = freed(&columns, changes);
+        let (mut kept, mut free) = (Vec::new(), Vec::new());
+        for (values, about) in rows {
             let mut may = Free::Nothing;
-            for (columns, about) in free.iter().zip(about) {
+            for (columns, about) in freed.iter().zip(about) {
                 if about {
                     may.widen(columns.as_deref());
                 }
             }
-            Row { values, free: may }
-        });
+            kept.push(values);
+            free.push(may);
+        }
         Self {
-            rows: rows.collect(),
-            columns,
+            rows: kept.into(),
+            columns: columns.into(),
+            free,
         }
     }
 
     /// Rows of this table, each as often as `other` has it less often.
     fn without(&self, other: &Self) -> Vec<Map<String, Value>> {
         let mut there: BTreeMap<String, usize> = BTreeMap::new();
-        for key in other.rows.iter().filter_map(Row::key) {
+        for key in other.keys().filter_map(|(_, key)| key) {
             *there.entry(key).or_default() += 1;
         }
-        let missing = self.rows.iter().filter(|row| {
-            let Some(key) = row.key() else { return false };
-            match there.get_mut(&key) {
+        let missing = self
+            .keys()
+            .filter_map(|(row, key)| match there.get_mut(&key?) {
                 Some(count) if *count > 0 => {
                     *count -= 1;
-                    false
+                    None
                 }
-                _ => true,
-            }
-        });
-        missing.map(|row| self.object(row)).collect()
+                _ => Some(self.object(row)),
+            });
+        missing.collect()
     }
 
-    fn object(&self, row: &Row) -> Map<String, Value> {
-        let named = self.columns.iter().cloned().zip(row.values.iter().cloned());
+    fn object(&self, row: &[Value]) -> Map<String, Value> {
+        let named = self.columns.iter().cloned().zip(row.iter().cloned());
         named.collect()
+    }
+
+    /// Each row with what of it must stay as it is; `None` where all may change.
+    fn keys(&self) -> impl Iterator<Item = (&[Value], Option<String>)> {
+        let free = self.free.iter().chain(std::iter::repeat(&Free::Nothing));
+        let rows = self.rows.iter().zip(free);
+        rows.map(|(row, free)| (&row[..], free.key(row)))
     }
 }
 
-impl Row {
-    /// What must stay as it is; `None` where all may change.
-    fn key(&self) -> Option<String> {
-        let free = match &self.free {
-            Free::All => return None,
-            Free::Nothing => None,
-            Free::Columns(columns) => Some(columns),
+impl Free {
+    fn key(&self, row: &[Value]) -> Option<String> {
+        let free = match self {
+            Self::All => return None,
+            Self::Nothing => None,
+            Self::Columns(columns) => Some(columns),
         };
-        let kept = self.values.iter().enumerate().map(|(index, value)| {
+        let kept = row.iter().enumerate().map(|(index, value)| {
             let masked = free.is_some_and(|columns| columns.contains(&index));
             if masked {
                 "*".to_owned()
@@ -245,8 +251,8 @@ fn freed(columns: &[String], changes: &[&Change]) -> Vec<Option<Vec<usize>>> {
 fn table(
     connection: &Connection,
     name: &str,
-    changes: &[&Change],
-    bound: &Bindings,
+    (changes, bound): (&[&Change], &Bindings),
+    known: Option<&Table>,
 ) -> rusqlite::Result<Table> {
     let all = if name == SCHEMA {
         // Not where on the disk it stands.
@@ -263,31 +269,88 @@ fn table(
     select += &identifier(name, Dialect::Sqlite);
     let mut statement = connection.prepare_cached(&select)?;
     let width = statement.column_count() - changes.len();
-    let columns: Vec<String> = statement
-        .column_names()
-        .take(width)
-        .map(str::to_owned)
-        .collect();
-    let free = freed(&columns, changes);
+    let names = || statement.column_names().take(width);
+    let known = known.filter(|known| known.columns.iter().map(String::as_str).eq(names()));
+    let columns = known.map_or_else(
+        || names().map(str::to_owned).collect(),
+        |known| Arc::clone(&known.columns),
+    );
+    let freed = freed(&columns, changes);
     let mut rows = bound.query(&mut statement)?;
-    let mut found = Vec::new();
+    let mut found = Found::over(known.map(|known| &known.rows));
+    let mut free = Vec::new();
     while let Some(row) = rows.next()? {
-        let values = (0..width)
-            .map(|column| row.get_ref(column).map(to_json))
-            .collect::<rusqlite::Result<Vec<_>>>()?;
+        found.add(row, width)?;
+        if freed.is_empty() {
+            continue;
+        }
         let mut may = Free::Nothing;
-        for (offset, columns) in free.iter().enumerate() {
+        for (offset, columns) in freed.iter().enumerate() {
             if is_true(&to_json(row.get_ref(width + offset)?)) {
                 may.widen(columns.as_deref());
             }
         }
-        found.push(Row { values, free: may });
+        free.push(may);
     }
     drop(rows);
     Ok(Table {
         columns,
-        rows: found,
+        rows: found.rows(),
+        free,
     })
+}
+
+/// Rows as they are read: those of an earlier look as long as they are the same.
+enum Found<'k> {
+    Same(&'k Arc<[Vec<Value>]>, usize),
+    Other(Vec<Vec<Value>>),
+}
+
+impl<'k> Found<'k> {
+    fn over(known: Option<&'k Arc<[Vec<Value>]>>) -> Self {
+        known.map_or_else(|| Self::Other(Vec::new()), |known| Self::Same(known, 0))
+    }
+
+    fn add(&mut self, row: &SqlRow<'_>, width: usize) -> rusqlite::Result<()> {
+        if let Self::Same(known, at) = self {
+            if let Some(twin) = known.get(*at)
+                && is(row, twin)?
+            {
+                *at += 1;
+                return Ok(());
+            }
+            *self = Self::Other(known.iter().take(*at).cloned().collect());
+        }
+        if let Self::Other(rows) = self {
+            let values = (0..width).map(|column| row.get_ref(column).map(to_json));
+            rows.push(values.collect::<rusqlite::Result<Vec<_>>>()?);
+        }
+        Ok(())
+    }
+
+    fn rows(self) -> Arc<[Vec<Value>]> {
+        match self {
+            Self::Same(known, at) if at == known.len() => Arc::clone(known),
+            Self::Same(known, at) => known.iter().take(at).cloned().collect(),
+            Self::Other(rows) => rows.into(),
+        }
+    }
+}
+
+/// Whether a row has these values, which its columns had as JSON.
+fn is(row: &SqlRow<'_>, values: &[Value]) -> rusqlite::Result<bool> {
+    for (column, known) in values.iter().enumerate() {
+        let same = match (row.get_ref(column)?, known) {
+            (ValueRef::Null, Value::Null) => true,
+            (ValueRef::Integer(number), Value::Number(known)) => known.as_i64() == Some(number),
+            (ValueRef::Text(bytes), Value::String(known)) => known.as_bytes() == bytes,
+            (value, known) => to_json(value) == *known,
+        };
+        if !same {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 #[cfg(test)]
@@ -298,14 +361,12 @@ mod tests {
 
     fn snapshot(rows: &[(Value, i64, Free)]) -> Snapshot {
         let table = Table {
-            columns: vec!["id".into(), "n".into()],
+            columns: ["id".into(), "n".into()].into(),
             rows: rows
                 .iter()
-                .map(|(id, n, free)| Row {
-                    values: vec![id.clone(), (*n).into()],
-                    free: free.clone(),
-                })
+                .map(|(id, n, _)| vec![id.clone(), (*n).into()])
                 .collect(),
+            free: rows.iter().map(|(.., free)| free.clone()).collect(),
         };
         Snapshot {
             tables: [("t".to_owned(), table)].into(),
@@ -347,6 +408,41 @@ mod tests {
         assert_eq!(one.difference(&two)[0].added.len(), 1);
         assert_eq!(two.difference(&one)[0].removed.len(), 1);
         assert_eq!(one.difference(&Snapshot::default())[0].removed.len(), 1);
+    }
+
+    /// What is read over an earlier look is what is read without one, and shares with it what is the same.
+    #[test]
+    fn a_look_over_an_earlier_one_sees_the_same() {
+        let on = Connection::open_in_memory().unwrap();
+        on.execute_batch(
+            "CREATE TABLE t (id, n); INSERT INTO t VALUES ('a', 1), (2, 1.5), (NULL, x'00'), (CAST(x'ff' AS TEXT), 9e999);
+             CREATE TABLE other (x); INSERT INTO other VALUES (1)",
+        )
+        .unwrap();
+        let bound = Bindings::default();
+        let alone = || Snapshot::read(&on, (&[], &bound), None).unwrap();
+        let first = alone();
+        for (act, same) in [
+            ("SELECT 1", true),
+            ("UPDATE t SET n = 1.0 WHERE id = 'a'", false),
+            ("UPDATE t SET n = 1 WHERE id = 'a'", true),
+            ("UPDATE t SET n = x'01' WHERE id IS NULL", false),
+            ("DELETE FROM t WHERE id IS NULL", false),
+            ("DELETE FROM t WHERE typeof(n) = 'real'", false),
+            ("DELETE FROM t; INSERT INTO t VALUES (1, 1)", false),
+            ("ALTER TABLE t RENAME COLUMN n TO m", false),
+            ("DROP TABLE t", false),
+        ] {
+            on.execute_batch(act).unwrap();
+            let over = Snapshot::read(&on, (&[], &bound), Some(&first)).unwrap();
+            assert_eq!(over, alone(), "{act}");
+            let shared = |name: &str| {
+                let twins = first.tables.get(name).zip(over.tables.get(name));
+                twins.is_some_and(|(one, twin)| Arc::ptr_eq(&one.rows, &twin.rows))
+            };
+            assert_eq!((shared("t"), shared("other")), (same, true), "{act}");
+            assert_eq!(first.difference(&over).is_empty(), same, "{act}");
+        }
     }
 
     #[test]

@@ -36,10 +36,10 @@ pub(super) struct Answer {
 
 /// What a call was asked: every text of its arguments, where the call is known.
 #[derive(Debug, Default)]
-pub(super) struct Asked(Vec<Text>);
+pub(super) struct Asked(Vec<Arc<Text>>);
 
 impl Answer {
-    pub(super) fn args(&self) -> &[Text] {
+    pub(super) fn args(&self) -> &[Arc<Text>] {
         self.call
             .as_ref()
             .map(|call| &call.0[..])
@@ -61,10 +61,10 @@ impl Calls {
         self.asked.entry(id).or_default().push(text);
     }
 
-    fn answer(&mut self, id: Arc<str>) -> Arc<Asked> {
+    fn answer(&mut self, id: Arc<str>, texts: &Texts) -> Arc<Asked> {
         let asked = self.answered.entry(id).or_insert_with_key(|id| {
             let args = self.asked.remove(id).unwrap_or_default();
-            Arc::new(Asked(args.into_iter().map(Text::new).collect()))
+            Arc::new(Asked(args.into_iter().map(|arg| texts.get(arg)).collect()))
         });
         Arc::clone(asked)
     }
@@ -137,11 +137,15 @@ pub struct Trace<'e> {
 impl Evidence {
     /// What was said, in the order of the conversation.
     pub fn of(said: impl IntoIterator<Item = Said>) -> Self {
-        Self::known(said, &Texts::default())
+        Self::over(said, &Texts::default())
     }
 
-    /// The same, of texts some of which came before.
-    pub(super) fn known(said: impl IntoIterator<Item = Said>, texts: &Texts) -> Self {
+    /// The same, of texts most of which came before: what was found in them is known.
+    pub fn known(said: impl IntoIterator<Item = Said>) -> Self {
+        Self::over(said, Texts::of_process())
+    }
+
+    fn over(said: impl IntoIterator<Item = Said>, texts: &Texts) -> Self {
         let mut calls = Calls::default();
         let mut passages = Vec::new();
         for Said { by, text } in said {
@@ -154,13 +158,13 @@ impl Evidence {
                 }
                 Speaker::Tool { tool, call, at } => Whose::Tool(Arc::new(Answer {
                     tool,
-                    call: call.map(|id| calls.answer(id)),
+                    call: call.map(|id| calls.answer(id, texts)),
                     at: at.as_deref().and_then(steps),
                     is_key: false,
                 })),
                 Speaker::Key { tool, call, at } => Whose::Tool(Arc::new(Answer {
                     tool,
-                    call: call.map(|id| calls.answer(id)),
+                    call: call.map(|id| calls.answer(id, texts)),
                     at: steps(&at),
                     is_key: true,
                 })),
@@ -208,14 +212,17 @@ impl Evidence {
     /// What the user and the operator said themselves.
     pub(super) fn own(&self) -> &[Passage] {
         self.own.get_or_init(|| {
+            let is_tools = |passage: &Passage| matches!(passage.whose, Whose::Tool(_));
+            let last = self.passages.iter().rposition(|passage| !is_tools(passage));
+            let before = self.passages.iter().take(last.map_or(0, |last| last + 1));
             let mut rows = Rows::default();
             let mut own = Vec::new();
-            for passage in &self.passages {
-                if let Whose::Tool(_) = passage.whose {
+            for passage in before {
+                if is_tools(passage) {
                     rows.add(passage.text.given());
                     continue;
                 }
-                match &rows.own(passage.text.as_str())[..] {
+                match &rows.own(passage.text.as_str(), passage.text.words())[..] {
                     [whole] if whole.len() == passage.text.as_str().len() => {
                         own.push(passage.clone());
                     }

@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::evidence::{Evidence, Passage, Whose};
 use super::gone::Gone;
-use super::texts::Texts;
 use super::{Said, Speaker};
 use crate::principal::Session;
 
@@ -89,7 +88,6 @@ pub struct Sessions {
     bytes: usize,
     most: usize,
     inner: Mutex<Inner>,
-    texts: Texts,
 }
 
 impl Sessions {
@@ -99,13 +97,7 @@ impl Sessions {
             bytes,
             most,
             inner: Mutex::default(),
-            texts: Texts::default(),
         }
-    }
-
-    /// What a conversation says, of which most came before.
-    pub fn conversation(&self, said: Vec<Said>) -> Evidence {
-        Evidence::known(said, &self.texts)
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -158,7 +150,7 @@ impl Sessions {
     pub fn learn(&self, tie: &Tie, said: Vec<Said>) -> Forgotten {
         let said = said.into_iter();
         let said = said.filter(|said| !matches!(said.by, Speaker::User | Speaker::Operator));
-        let evidence = Evidence::known(said, &self.texts);
+        let evidence = Evidence::known(said);
         self.keep(tie, evidence.passages().iter().cloned())
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use super::ValueKind;
 use super::leaves::{Leaf, leaves};
 use super::likeness::names;
-use super::pasted::Given;
+use super::pasted::{Given, Word, words};
 use super::urls::Urls;
 use super::values::{Folded, Squeezed, comparable, emails, phones, whole};
 
@@ -24,6 +24,7 @@ pub(super) struct Text {
     names: OnceLock<HashSet<String>>,
     flagged: OnceLock<f64>,
     given: OnceLock<Given>,
+    hashed: OnceLock<Vec<Word>>,
 }
 
 /// The values of a kind that are whole leaves, and which leaves.
@@ -43,6 +44,7 @@ impl Text {
             names: OnceLock::new(),
             flagged: OnceLock::new(),
             given: OnceLock::new(),
+            hashed: OnceLock::new(),
         }
     }
 
@@ -123,6 +125,11 @@ impl Text {
     /// Its rows of words, where a tool has given it.
     pub(super) fn given(&self) -> &Given {
         self.given.get_or_init(|| Given::of(&self.words))
+    }
+
+    /// Its words, where somebody else says it.
+    pub(super) fn words(&self) -> &[Word] {
+        self.hashed.get_or_init(|| words(&self.words).collect())
     }
 
     pub(super) fn phones(&self) -> &HashSet<String> {

@@ -4,7 +4,7 @@
 //! Two generations, each of half the room: what is used moves to the young one, and the old one goes as a whole.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use super::text::Text;
 
@@ -33,7 +33,14 @@ impl Default for Texts {
     }
 }
 
+static TEXTS: LazyLock<Texts> = LazyLock::new(Texts::default);
+
 impl Texts {
+    /// Those of every conversation of this process: eval makes a proxy for each trial.
+    pub(super) fn of_process() -> &'static Self {
+        &TEXTS
+    }
+
     fn new(room: usize) -> Self {
         Self {
             room,

@@ -22,7 +22,7 @@ impl Evidence {
             .args()
             .iter()
             .filter(|arg| !arg.as_str().trim().is_empty());
-        let said = |arg: &Text| {
+        let said = |arg: &Arc<Text>| {
             let arg = arg.as_str();
             self.own().iter().any(|own| names(&own.text, arg)) || self.gave(via, arg, trace)
         };

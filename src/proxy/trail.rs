@@ -40,7 +40,7 @@ impl Trail {
 
     /// The conversation of a request to a model.
     pub(super) fn hear(&self, said: Vec<Said>, metrics: &Metrics) {
-        let heard = Arc::new(self.sessions.conversation(said));
+        let heard = Arc::new(Evidence::known(said));
         if let Some(tie) = &self.tie {
             metrics.forgotten(self.sessions.hear(tie, &heard));
         }

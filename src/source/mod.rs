@@ -37,6 +37,7 @@ pub use nearest::{did_you_mean, nearest};
 pub use problem::{Problem, Problems, Severity, SourceFile, Spot};
 pub use reader::{Field, Reader};
 pub use scalar::duration as read_duration;
+pub(crate) use scalar::is_name;
 pub use tree::{Entry, Kind, Node, Tree};
 pub use yaml::parse;
 

@@ -61,7 +61,7 @@ pub(super) fn size(text: &str) -> Option<usize> {
 }
 
 /// A name that people give to things: ASCII letters, digits, `_` and `-`, first a letter, at most 64.
-pub(super) fn is_name(text: &str) -> bool {
+pub(crate) fn is_name(text: &str) -> bool {
     text.len() <= 64
         && text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text

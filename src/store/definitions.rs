@@ -6,8 +6,9 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+use aws_lc_rs::digest::{SHA256, digest};
 use bytes::Bytes;
 
 use crate::names::{RouteName, SessionKey, ToolName};
@@ -17,6 +18,49 @@ use crate::wire::json::{BODY_DEPTH, Document};
 
 /// Definitions that are kept. The one seen first makes room, of the user who has most: nobody drives out others'.
 const KEPT: usize = 50_000;
+
+/// Hashes by the bytes that they are of, in two generations: every client of a tool is offered the same bytes, with each turn.
+const HASHED: usize = 8_192;
+
+/// SHA-256 of bytes as they came: the same bytes need not be read again.
+type Raw = [u8; 32];
+
+#[derive(Default)]
+struct Hashed {
+    young: HashMap<Raw, Arc<str>>,
+    old: HashMap<Raw, Arc<str>>,
+}
+
+impl Hashed {
+    fn get(&mut self, raw: &Raw) -> Option<Arc<str>> {
+        if let Some(hash) = self.young.get(raw) {
+            return Some(Arc::clone(hash));
+        }
+        let hash = self.old.remove(raw)?;
+        self.keep(*raw, Arc::clone(&hash));
+        Some(hash)
+    }
+
+    fn keep(&mut self, raw: Raw, hash: Arc<str>) {
+        if self.young.len() >= HASHED / 2 {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(raw, hash);
+    }
+}
+
+static KNOWN: LazyLock<Mutex<Hashed>> = LazyLock::new(Mutex::default);
+
+/// As [`hash`], of bytes some of which came before.
+fn known_hash(raw: &Raw, source: &Bytes) -> Option<Arc<str>> {
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(hash) = known().get(raw) {
+        return Some(hash);
+    }
+    let hash = hash(source)?;
+    known().keep(*raw, Arc::clone(&hash));
+    Some(hash)
+}
 
 /// Where, in which session of a user, and what.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -40,8 +84,8 @@ impl Key {
 
 /// One definition.
 struct Seen {
-    /// SHA-256 of the bytes as they came: the same bytes need not be read again.
-    raw: String,
+    /// Of the bytes as they came.
+    raw: Raw,
     hash: Arc<str>,
 }
 
@@ -126,14 +170,18 @@ impl Definitions {
 
     /// A definition that passed to, or came with, an agent in this session. `source` is its JSON.
     pub fn offer(&self, route: &RouteName, session: &Session, tool: &ToolName, source: &Bytes) {
-        let raw = sha256_hex(source);
+        let Ok(raw) = Raw::try_from(digest(&SHA256, source).as_ref()) else {
+            return;
+        };
         let (who, key) = (Who::of(&session.principal), Key::new(route, session, tool));
         let known =
             |offered: &Offered| offered.seen(&who, &key).is_some_and(|seen| seen.raw == raw);
         if known(&self.lock()) {
             return;
         }
-        let Some(hash) = hash(source) else { return };
+        let Some(hash) = known_hash(&raw, source) else {
+            return;
+        };
         self.lock().keep(who, key, Seen { raw, hash }, self.most);
     }
 

@@ -4,12 +4,17 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::source::is_name;
+
 /// Why a folder was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
     /// It is there already.
     #[error("{} is there already; give `--out` a new folder", .0.display())]
     Exists(PathBuf),
+    /// A suite cannot have its name.
+    #[error("{} is no name for a suite: use ASCII letters, digits, `_` and `-`, first a letter, at most 64", .0.display())]
+    Name(PathBuf),
     /// It has no name, or cannot be written.
     #[error("cannot write {}: {cause}", .folder.display())]
     Write {
@@ -23,13 +28,18 @@ pub enum FolderError {
 /// The name that a folder will have.
 ///
 /// # Errors
-/// It is there already, or has no name.
+/// It is there already, or has none that a suite can have.
 pub fn name(folder: &Path) -> Result<&str, FolderError> {
     if folder.exists() {
         return Err(FolderError::Exists(folder.to_owned()));
     }
     let name = folder.file_name().and_then(|name| name.to_str());
-    name.ok_or_else(|| failed(folder, io::Error::other("the folder has no name")))
+    let name = name.ok_or_else(|| failed(folder, io::Error::other("the folder has no name")))?;
+    if is_name(name) {
+        Ok(name)
+    } else {
+        Err(FolderError::Name(folder.to_owned()))
+    }
 }
 
 /// Makes the folder with these files.

@@ -115,11 +115,12 @@ impl Grade {
 
 /// What the judge reads from. Whoever makes one has proved that nobody can write through it.
 pub(super) trait Reads: Send {
-    /// The whole database, each row with what the changes allow of it.
+    /// The whole database, each row with what the changes allow of it. `known` is an earlier look, which may share its rows.
     fn snapshot<'a>(
         &'a mut self,
         changes: &'a [&'a Change],
         bound: &'a Bindings,
+        known: Option<&'a Snapshot>,
     ) -> BoxFuture<'a, Result<Snapshot, SqlError>>;
 
     /// Every row of a statement.
@@ -146,6 +147,8 @@ pub(super) trait Reads: Send {
 /// A connection that was proved unable to write.
 pub struct Judge {
     reads: Box<dyn Reads>,
+    /// Its first look.
+    first: Option<Snapshot>,
 }
 
 impl Judge {
@@ -160,7 +163,7 @@ impl Judge {
 
     /// Over what was proved.
     pub(super) fn over(reads: Box<dyn Reads>) -> Self {
-        Self { reads }
+        Self { reads, first: None }
     }
 
     /// Whether the database does not answer any more.
@@ -182,7 +185,12 @@ impl Judge {
         changes: &[&Change],
         bound: &Bindings,
     ) -> Result<Snapshot, SqlError> {
-        self.reads.snapshot(changes, bound).await
+        let known = self.first.as_ref();
+        let seen = self.reads.snapshot(changes, bound, known).await?;
+        if self.first.is_none() {
+            self.first = Some(seen.clone());
+        }
+        Ok(seen)
     }
 
     /// Grades the world as it is now against what it was.

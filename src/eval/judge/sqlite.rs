@@ -49,8 +49,9 @@ impl Reads for File {
         &'a mut self,
         changes: &'a [&'a Change],
         bound: &'a Bindings,
+        known: Option<&'a Snapshot>,
     ) -> BoxFuture<'a, Result<Snapshot, SqlError>> {
-        self.read(|connection| Snapshot::read(connection, changes, bound))
+        self.read(|connection| Snapshot::read(connection, (changes, bound), known))
     }
 
     fn rows<'a>(

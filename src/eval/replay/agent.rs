@@ -210,8 +210,10 @@ impl Agent<'_> {
 
     /// The code of a caller whose token is not taken.
     fn turned_away(&self, status: StatusCode, body: &Bytes) -> Option<String> {
-        let away = matches!(status, StatusCode::UNAUTHORIZED) && self.token.is_some();
-        let body: Value = serde_json::from_slice(body).ok().filter(|_| away)?;
+        if status != StatusCode::UNAUTHORIZED || self.token.is_none() {
+            return None;
+        }
+        let body: Value = serde_json::from_slice(body).ok()?;
         let error = body.get("error")?;
         let code = error.get("code").unwrap_or(error).as_str()?;
         Some(code.to_owned())

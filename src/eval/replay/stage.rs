@@ -39,7 +39,7 @@ struct Inner {
 #[derive(Deserialize)]
 struct Listened<'b> {
     #[serde(borrow, default)]
-    messages: Vec<Message<'b>>,
+    messages: Vec<&'b RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -65,6 +65,8 @@ struct State {
     shown: HashMap<String, String>,
     /// Whether the tool did what the call asked, by call.
     done: HashMap<String, bool>,
+    /// The last request to the model, up to the end of its last message.
+    heard: Bytes,
     /// What broke in the harness itself.
     fault: Option<Fault>,
     /// How long the world took.
@@ -86,6 +88,7 @@ impl Stage {
             given: HashMap::new(),
             shown: HashMap::new(),
             done: HashMap::new(),
+            heard: Bytes::new(),
             fault: None,
             spent: Duration::ZERO,
         };
@@ -180,27 +183,21 @@ impl Stage {
         }
     }
 
-    /// Takes in the tool outputs that the request shows.
+    /// Takes in the tool outputs that the request shows. A conversation comes again with every turn: what begins as the last
+    /// request did is heard from there on.
     fn listen(&self, body: &Bytes) -> Result<(), String> {
-        let request: Listened<'_> = serde_json::from_slice(body)
-            .map_err(|error| format!("the proxy sent the model no JSON: {error}"))?;
         let mut state = self.state();
-        for message in request.messages {
-            if let (Some("tool"), Some(call), Some(content)) = (
-                message.role.as_deref(),
-                message.tool_call_id,
-                message.content,
-            ) && let Ok(text) = serde_json::from_str::<Cow<'_, str>>(content.get())
-            {
-                match state.shown.get_mut(&*call) {
-                    Some(shown) if *shown == text => {}
-                    Some(shown) => *shown = text.into_owned(),
-                    None => {
-                        state.shown.insert(call.into_owned(), text.into_owned());
-                    }
-                }
-            }
-        }
+        let heard = state.heard.len();
+        // As the agent writes it and the proxy keeps it: no blanks behind a message.
+        let goes_on = matches!(body.get(heard), Some(b',' | b']'));
+        let heard_more = heard > 0 && goes_on && body.starts_with(&state.heard);
+        let end = if heard_more {
+            state.hear_on(body, heard)
+        } else {
+            state.hear_all(body)
+        };
+        let end = end.map_err(|error| format!("the proxy sent the model no JSON: {error}"))?;
+        state.heard = body.slice(..end);
         Ok(())
     }
 
@@ -279,6 +276,50 @@ impl Stage {
 }
 
 impl State {
+    /// Every message of a request; where the last of them ends.
+    fn hear_all(&mut self, body: &[u8]) -> serde_json::Result<usize> {
+        let request: Listened<'_> = serde_json::from_slice(body)?;
+        for message in &request.messages {
+            self.hear(&serde_json::from_str(message.get())?);
+        }
+        let last = request.messages.last();
+        Ok(last.map_or(0, |last| {
+            // A slice of the body: its place is the distance of the two.
+            last.get().as_ptr().addr() - body.as_ptr().addr() + last.get().len()
+        }))
+    }
+
+    /// The messages behind the first `end` bytes; where the last of them ends.
+    fn hear_on(&mut self, body: &[u8], mut end: usize) -> serde_json::Result<usize> {
+        while let Some((b',', rest)) = body.get(end..).and_then(<[u8]>::split_first) {
+            let mut rest = serde_json::Deserializer::from_slice(rest).into_iter::<Message<'_>>();
+            let Some(message) = rest.next().transpose()? else {
+                break;
+            };
+            self.hear(&message);
+            end += 1 + rest.byte_offset();
+        }
+        Ok(end)
+    }
+
+    /// Takes in the tool output that a message is.
+    fn hear(&mut self, message: &Message<'_>) {
+        if let (Some("tool"), Some(call), Some(content)) = (
+            message.role.as_deref(),
+            message.tool_call_id.as_deref(),
+            message.content,
+        ) && let Ok(text) = serde_json::from_str::<Cow<'_, str>>(content.get())
+        {
+            match self.shown.get_mut(call) {
+                Some(shown) if *shown == text => {}
+                Some(shown) => *shown = text.into_owned(),
+                None => {
+                    self.shown.insert(call.to_owned(), text.into_owned());
+                }
+            }
+        }
+    }
+
     /// Whether the recorded model makes this call, given what it has read.
     fn proposes(&self, call: &Call, reading: Reading) -> bool {
         let able = call.needs.iter().all(|id| self.done.get(id) == Some(&true));

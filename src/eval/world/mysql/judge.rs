@@ -139,6 +139,7 @@ impl Reads for Reader {
         &'a mut self,
         changes: &'a [&'a Change],
         bound: &'a Bindings,
+        _known: Option<&'a Snapshot>,
     ) -> BoxFuture<'a, Result<Snapshot, SqlError>> {
         Box::pin(async move {
             self.begun().await?;

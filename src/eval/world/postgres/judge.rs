@@ -199,6 +199,7 @@ impl Reads for Reader {
         &'a mut self,
         changes: &'a [&'a Change],
         bound: &'a Bindings,
+        _known: Option<&'a Snapshot>,
     ) -> BoxFuture<'a, Result<Snapshot, SqlError>> {
         Box::pin(async move {
             let begun = self.link.client.batch_execute(BEGIN).await;

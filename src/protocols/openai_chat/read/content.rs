@@ -26,7 +26,7 @@ const MEDIA: [&str; 8] = [
     "image",
 ];
 
-impl<'d> Finder<'d> {
+impl<'d> Finder<'d, '_> {
     /// Content of which every string is untrusted. Texts beside each other are judged joined as well, files each for itself.
     pub(super) fn untrusted(
         &mut self,

@@ -72,7 +72,9 @@ pub(super) fn said(request: &Request, rules: &Rules) -> Result<Vec<Said>, Malfor
     if endpoint(&request.parts)? == Endpoint::Models {
         return Ok(Vec::new());
     }
-    Ok(texts(body(request)?, &rules.route)?.conversation())
+    let mut texts = Texts::default();
+    conversation(body(request)?, &rules.route, &mut texts)?;
+    Ok(texts.conversation())
 }
 
 /// Every item with its node.
@@ -84,14 +86,25 @@ pub(super) fn found<'d>(
 }
 
 fn texts<'d>(body: &'d Node, route: &'d ModelRoute) -> Result<Texts<'d>, Malformed> {
-    let mut finder = Finder {
-        route,
-        texts: Texts::default(),
-        tools: HashMap::new(),
-    };
+    let mut texts = Texts::default();
     check(body, "", &ROOT)?;
     check(body, "", &tools::FIELDS)?;
-    tools::find(body, &mut finder.texts)?;
+    tools::find(body, &mut texts)?;
+    conversation(body, route, &mut texts)?;
+    Ok(texts)
+}
+
+/// Adds what the messages say, and what stands beside them. Definitions of tools are nobody's words.
+fn conversation<'d>(
+    body: &'d Node,
+    route: &'d ModelRoute,
+    texts: &mut Texts<'d>,
+) -> Result<(), Malformed> {
+    let mut finder = Finder {
+        route,
+        texts,
+        tools: HashMap::new(),
+    };
     if present(body, "messages").is_none() {
         return Err(invalid_request("/messages", "is missing"));
     }
@@ -108,17 +121,17 @@ fn texts<'d>(body: &'d Node, route: &'d ModelRoute) -> Result<Texts<'d>, Malform
         let pointer = &mut "/documents".to_owned();
         (finder.texts).leaves(documents, pointer, &Source::default(), true);
     }
-    Ok(finder.texts)
+    Ok(())
 }
 
-struct Finder<'d> {
+struct Finder<'d, 't> {
     route: &'d ModelRoute,
-    texts: Texts<'d>,
+    texts: &'t mut Texts<'d>,
     /// The tool of every call that the conversation has shown so far, by its id.
     tools: HashMap<&'d str, ToolName>,
 }
 
-impl<'d> Finder<'d> {
+impl<'d> Finder<'d, '_> {
     fn message(&mut self, message: &'d Node, pointer: &str) -> Result<(), Malformed> {
         check(message, pointer, &MESSAGE)?;
         let role = message
