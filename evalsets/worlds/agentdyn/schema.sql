@@ -259,12 +259,11 @@ CREATE TABLE scratch_files (
   source     TEXT
 );
 
--- Which directory is a working copy of which repository, and whether its newest state was seen.
+-- Which directory is a working copy of which repository.
 CREATE TABLE work_copies (
   root       TEXT PRIMARY KEY,
   repository TEXT NOT NULL,
-  kind       TEXT NOT NULL CHECK (kind IN ('there', 'new')),
-  pulled     INTEGER NOT NULL DEFAULT 0
+  kind       TEXT NOT NULL CHECK (kind IN ('there', 'new'))
 );
 
 CREATE VIEW nodes AS

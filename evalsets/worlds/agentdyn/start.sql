@@ -126,7 +126,7 @@ INSERT INTO work_copies
     SELECT '', json_extract(json, '$.filesystem.root') FROM environment
     UNION ALL SELECT tree.path || '/' || c.key, c.value FROM tree, json_each(tree.node, '$.children') c)
   SELECT substr(path, 1, length(path) - length('/.git_config')),
-         json_extract(replace(replace(json_extract(node, '$.content'), '{{', '{'), '}}', '}'), '$.repo_name'), 'there', 0
+         json_extract(replace(replace(json_extract(node, '$.content'), '{{', '{'), '}}', '}'), '$.repo_name'), 'there'
   FROM tree WHERE substr(path, -12) = '/.git_config';
 
 INSERT INTO nodes
