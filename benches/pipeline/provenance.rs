@@ -11,7 +11,7 @@ use holdpoint::item::{Arguments, Item, Leg, Located, Place, ToolCall};
 use holdpoint::policy;
 use holdpoint::protocols::Protocol;
 use holdpoint::protocols::openai_chat::OpenAiChat;
-use holdpoint::provenance::Sessions;
+use holdpoint::provenance::Evidence;
 use holdpoint::settings::{Limits, ModelRoute};
 use holdpoint::verdict::Verdict;
 use serde_json::{Value, json};
@@ -67,13 +67,17 @@ fn conversation() -> Bytes {
         .into()
 }
 
-/// Reads the request, and judges the call that the model answers with. `sessions`: who said what is asked.
-async fn turn(
-    guard: &Guard,
-    protocol: &OpenAiChat,
-    sessions: Option<&Sessions>,
-    body: Bytes,
-) -> Result<()> {
+/// What becomes of who said what.
+#[derive(Clone, Copy)]
+enum Heard {
+    Not,
+    /// The process knows the texts.
+    Before,
+    Anew,
+}
+
+/// Reads the request, and judges the call that the model answers with.
+async fn turn(guard: &Guard, protocol: &OpenAiChat, heard: Heard, body: Bytes) -> Result<()> {
     let request = read_request(body)?;
     let asked = exchange(Leg::ToUpstream, protocol.read(&request)?);
     guard.decide(&asked).await?;
@@ -84,10 +88,11 @@ async fn turn(
         item: Item::ToolCall(call),
     };
     let mut answered = exchange(Leg::ToAgent, vec![located]);
-    if let Some(sessions) = sessions {
-        let said = protocol.said(&request)?;
-        answered.evidence = Some(Arc::new(sessions.conversation(said)));
-    }
+    answered.evidence = match heard {
+        Heard::Not => None,
+        Heard::Before => Some(Arc::new(Evidence::known(protocol.said(&request)?))),
+        Heard::Anew => Some(Arc::new(Evidence::of(protocol.said(&request)?))),
+    };
     let decision = guard.decide(&answered).await?;
     let passes = decision
         .rulings
@@ -104,29 +109,34 @@ pub fn provenance(criterion: &mut Criterion, runtime: &Runtime) -> Result<()> {
     let traced = guard("{from: user}, {from: tool_output, tools: find_contacts, fields: email}")?;
     let mut group = criterion.benchmark_group("provenance");
     group.throughput(Throughput::Bytes(u64::try_from(body.len())?));
-    runtime.block_on(turn(&listed, &protocol, None, body.clone()))?;
+    runtime.block_on(turn(&listed, &protocol, Heard::Not, body.clone()))?;
     group.bench_function("200 turns, without", |bencher| {
-        bencher.iter(|| runtime.block_on(turn(&listed, &protocol, None, black_box(body.clone()))));
+        bencher.iter(|| {
+            runtime.block_on(turn(
+                &listed,
+                &protocol,
+                Heard::Not,
+                black_box(body.clone()),
+            ))
+        });
     });
-    let known = Sessions::new(4 << 20, 4);
-    runtime.block_on(turn(&traced, &protocol, Some(&known), body.clone()))?;
+    runtime.block_on(turn(&traced, &protocol, Heard::Before, body.clone()))?;
     group.bench_function("200 turns, with, texts came before", |bencher| {
         bencher.iter(|| {
             runtime.block_on(turn(
                 &traced,
                 &protocol,
-                Some(&known),
+                Heard::Before,
                 black_box(body.clone()),
             ))
         });
     });
     group.bench_function("200 turns, with, all texts new", |bencher| {
         bencher.iter(|| {
-            let new = Sessions::new(4 << 20, 4);
             runtime.block_on(turn(
                 &traced,
                 &protocol,
-                Some(&new),
+                Heard::Anew,
                 black_box(body.clone()),
             ))
         });

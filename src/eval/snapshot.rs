@@ -78,6 +78,10 @@ impl Snapshot {
         known: Option<&Self>,
     ) -> rusqlite::Result<Self> {
         let known = |table: &str| known.and_then(|known| known.tables.get(table));
+        let version: i64 = connection
+            .prepare_cached("PRAGMA schema_version")?
+            .query_row([], |row| row.get(0))?;
+        let on = (connection, version);
         let mut schema = connection.prepare_cached(
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name",
     )?;
@@ -91,11 +95,11 @@ impl Snapshot {
                 .filter(|c| c.table == name)
                 .copied()
                 .collect();
-            let table = table(connection, &name, (&about, bound), known(&name))?;
+            let table = table(on, &name, (&about, bound), known(&name))?;
             tables.insert(name, table);
         }
         // Tables, views and triggers themselves: what comes or goes without a row would not show otherwise.
-        let schema = table(connection, SCHEMA, (&[], bound), known(SCHEMA))?;
+        let schema = table(on, SCHEMA, (&[], bound), known(SCHEMA))?;
         tables.insert(SCHEMA.to_owned(), schema);
         Ok(Self { tables })
     }
@@ -248,8 +252,9 @@ fn freed(columns: &[String], changes: &[&Change]) -> Vec<Option<Vec<usize>>> {
     freed.collect()
 }
 
+/// `version` is that of the schema: a kept statement tells the columns of the one that it was prepared under.
 fn table(
-    connection: &Connection,
+    (connection, version): (&Connection, i64),
     name: &str,
     (changes, bound): (&[&Change], &Bindings),
     known: Option<&Table>,
@@ -260,7 +265,7 @@ fn table(
     } else {
         "*"
     };
-    let mut select = format!("SELECT {all}");
+    let mut select = format!("SELECT /*{version}*/ {all}");
     for change in changes {
         select += ", ";
         select += &change.condition();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, join_all};
 use holdpoint::clock::{Clock, SystemClock};
-use holdpoint::guard::{Claim, Outcome};
+use holdpoint::guard::{Claim, Outcome, Receipt};
 use holdpoint::ledger::{Account, Entry, Ledger, Owner, Uncharged};
 use holdpoint::names::{RuleId, SessionKey, TicketId};
 use holdpoint::principal::Who;
@@ -20,7 +20,7 @@ use holdpoint::store::tickets::{
 use rust_decimal::Decimal;
 
 use crate::conformance::clock::StillClock;
-use crate::conformance::{Bed, Desk, answered, refund};
+use crate::conformance::{Bed, Desk, answered, receipt, refund};
 use crate::servers::{Server, wanted};
 use crate::support::client::{ask, request};
 use crate::support::rig::Rig;
@@ -155,7 +155,12 @@ async fn of_two_processes_one_redeems() {
     }
     assert_eq!(won.len(), 1);
     let claim = won.pop().unwrap();
-    claim.finish(answered(&id, 200, "{}")).await.unwrap();
+    // These processes go by the system's clock.
+    let receipt = Receipt {
+        completed_at: jiff::Timestamp::now(),
+        ..receipt(&id, 200, "{}")
+    };
+    claim.finish(Outcome::Answered(receipt)).await.unwrap();
     for node in &nodes {
         let said = node.tickets.present(call.clone()).await.unwrap();
         assert!(matches!(said, Standing::Done(_)), "{said:?}");

@@ -106,7 +106,7 @@ impl<'d> Finder<'d, '_> {
                 said.push((node, format!("{pointer}/{key}")));
             }
         }
-        untrusted::turn(&mut self.texts, &self.route.untrusted, role, said, &own);
+        untrusted::turn(self.texts, &self.route.untrusted, role, said, &own);
         let from = self.texts.len();
         for (part, mut pointer) in unknown {
             self.part(part, &mut pointer, &Source::default());
