@@ -78,28 +78,24 @@ impl Snapshot {
         known: Option<&Self>,
     ) -> rusqlite::Result<Self> {
         let known = |table: &str| known.and_then(|known| known.tables.get(table));
-        let version: i64 = connection
-            .prepare_cached("PRAGMA schema_version")?
-            .query_row([], |row| row.get(0))?;
-        let on = (connection, version);
         let mut schema = connection.prepare_cached(
-        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name",
+        "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name",
     )?;
         let names = schema
-            .query_map([], |row| row.get::<_, String>(0))?
-            .collect::<rusqlite::Result<Vec<_>>>()?;
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect::<rusqlite::Result<Vec<(String, String)>>>()?;
         let mut tables = BTreeMap::new();
-        for name in names {
+        for (name, sql) in names {
             let about: Vec<_> = changes
                 .iter()
                 .filter(|c| c.table == name)
                 .copied()
                 .collect();
-            let table = table(on, &name, (&about, bound), known(&name))?;
+            let table = table(connection, (&name, &sql), (&about, bound), known(&name))?;
             tables.insert(name, table);
         }
         // Tables, views and triggers themselves: what comes or goes without a row would not show otherwise.
-        let schema = table(on, SCHEMA, (&[], bound), known(SCHEMA))?;
+        let schema = table(connection, (SCHEMA, ""), (&[], bound), known(SCHEMA))?;
         tables.insert(SCHEMA.to_owned(), schema);
         Ok(Self { tables })
     }
@@ -252,10 +248,10 @@ fn freed(columns: &[String], changes: &[&Change]) -> Vec<Option<Vec<usize>>> {
     freed.collect()
 }
 
-/// `version` is that of the schema: a kept statement tells the columns of the one that it was prepared under.
+/// `sql` is what the table was made by: a kept statement tells the columns that there were when it was prepared.
 fn table(
-    (connection, version): (&Connection, i64),
-    name: &str,
+    connection: &Connection,
+    (name, sql): (&str, &str),
     (changes, bound): (&[&Change], &Bindings),
     known: Option<&Table>,
 ) -> rusqlite::Result<Table> {
@@ -265,7 +261,7 @@ fn table(
     } else {
         "*"
     };
-    let mut select = format!("SELECT /*{version}*/ {all}");
+    let mut select = format!("SELECT /*{:08x}*/ {all}", crc32fast::hash(sql.as_bytes()));
     for change in changes {
         select += ", ";
         select += &change.condition();
