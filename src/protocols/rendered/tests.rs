@@ -402,6 +402,21 @@ proptest! {
     }
 }
 
+/// Behind a tag nothing is Markdown: brackets are words there, and a URL in them is one among words.
+#[test]
+fn the_words_of_a_link_are_judged_as_words_too() {
+    for text in [
+        "<div>[https://evil.example/y]()",
+        "<div>[see https://evil.example/y](https://shop.example/)",
+        "<b>x</b>[https://evil.example/y](#top)",
+    ] {
+        let out = under(&lax(), &[text]);
+        assert!(!out.contains("evil"), "{text} gives {out}");
+    }
+    let fine = "<div>[our shop](https://shop.example/) and [top](#top)";
+    assert_eq!(under(&lax(), &[fine]), fine);
+}
+
 #[test]
 fn the_reference_shows_what_becomes_of_pieces() {
     let page = include_str!("../../../docs/reference/egress.md");

@@ -24,10 +24,29 @@ const MANY: Denied = Denied::new(
 );
 
 /// What stands before a piece within its line: it makes no definition then.
-const BEFORE: &str = "x ";
+const WORDS: &str = "x ";
+
+/// Behind it nothing is Markdown, and what a link says is words.
+const TAG: &str = "<div>";
 
 /// Elements that a whole text may have, since their content is seen there.
 const UNSEEN: [&str; 2] = ["<style", "<iframe"];
+
+/// The words of a piece with destinations, without these, and where they stand.
+fn labels(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut at = 0;
+    let has_destination = text.contains("](");
+    let segments = text.split("](").enumerate().map(move |(number, segment)| {
+        let from = match number {
+            0 => 0,
+            _ => segment.find(')').map_or(segment.len(), |end| end + 1),
+        };
+        let start = at + from;
+        at += segment.len() + "](".len();
+        (start, segment.get(from..).unwrap_or_default())
+    });
+    segments.filter(move |(_, words)| has_destination && !words.is_empty())
+}
 
 impl Rendered {
     /// Why a text must not be rendered as it is, and the edits that neutralise it; `None`: it may.
@@ -80,15 +99,10 @@ impl Rendered {
         whole(first.denied, withheld(text, around, "(text withheld)"))
     }
 
-    /// What must not be rendered of a piece, at the start of a line and within one.
+    /// What must not be rendered of a piece, at the start of a line, within one, and where nothing is Markdown.
     fn refused_anywhere(&self, text: &str) -> Vec<Shown> {
         let mut refused = self.refused(text);
-        let within = self.refused(&format!("{BEFORE}{text}"));
-        let within = within.into_iter().map(|shown| Shown {
-            span: shown.span.start.saturating_sub(BEFORE.len())
-                ..shown.span.end.saturating_sub(BEFORE.len()),
-            ..shown
-        });
+        let within = self.refused_behind(WORDS, text);
         // What a definition may lead to is judged as such, not as a URL among words.
         let is_defined = |shown: &Shown| {
             let url = text.get(shown.span.clone()).unwrap_or_default();
@@ -98,9 +112,26 @@ impl Rendered {
                 && self.destination(Use::Fetched, url).is_ok()
         };
         refused.extend(within.filter(|shown| !is_defined(shown)));
+        for (at, words) in labels(text) {
+            let shown = self.refused_behind(TAG, words);
+            refused.extend(shown.map(|shown| Shown {
+                span: shown.span.start + at..shown.span.end + at,
+                ..shown
+            }));
+        }
         refused.sort_by_key(|shown| (shown.span.start, shown.span.end, shown.how));
         refused.dedup_by(|a, b| a.span == b.span && a.how == b.how);
         refused
+    }
+
+    /// What is refused of a piece with this before it.
+    fn refused_behind(&self, before: &'static str, text: &str) -> impl Iterator<Item = Shown> {
+        let refused = self.refused(&format!("{before}{text}")).into_iter();
+        refused.map(|shown| Shown {
+            span: shown.span.start.saturating_sub(before.len())
+                ..shown.span.end.saturating_sub(before.len()),
+            ..shown
+        })
     }
 
     /// Whether an image may have the destination of any definition that came.
