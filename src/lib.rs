@@ -15,6 +15,7 @@ pub mod demo;
 pub mod doctor;
 pub mod eval;
 pub mod forward;
+mod generations;
 pub mod guard;
 pub mod identity;
 pub mod item;

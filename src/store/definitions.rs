@@ -11,6 +11,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use aws_lc_rs::digest::{SHA256, digest};
 use bytes::Bytes;
 
+use crate::generations::Generations;
 use crate::names::{RouteName, SessionKey, ToolName};
 use crate::principal::{Session, Who};
 use crate::store::tickets::digest::sha256_hex;
@@ -25,40 +26,16 @@ const HASHED: usize = 8_192;
 /// SHA-256 of bytes as they came: the same bytes need not be read again.
 type Raw = [u8; 32];
 
-#[derive(Default)]
-struct Hashed {
-    young: HashMap<Raw, Arc<str>>,
-    old: HashMap<Raw, Arc<str>>,
-}
-
-impl Hashed {
-    fn get(&mut self, raw: &Raw) -> Option<Arc<str>> {
-        if let Some(hash) = self.young.get(raw) {
-            return Some(Arc::clone(hash));
-        }
-        let hash = self.old.remove(raw)?;
-        self.keep(*raw, Arc::clone(&hash));
-        Some(hash)
-    }
-
-    fn keep(&mut self, raw: Raw, hash: Arc<str>) {
-        if self.young.len() >= HASHED / 2 {
-            self.old = std::mem::take(&mut self.young);
-        }
-        self.young.insert(raw, hash);
-    }
-}
-
-static KNOWN: LazyLock<Mutex<Hashed>> = LazyLock::new(Mutex::default);
+static KNOWN: LazyLock<Mutex<Generations<Raw, Arc<str>>>> = LazyLock::new(Mutex::default);
 
 /// As [`hash`], of bytes some of which came before.
 fn known_hash(raw: &Raw, source: &Bytes) -> Option<Arc<str>> {
     let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(hash) = known().get(raw) {
+    if let Some(hash) = known().get(raw, HASHED) {
         return Some(hash);
     }
     let hash = hash(source)?;
-    known().keep(*raw, Arc::clone(&hash));
+    known().keep(*raw, Arc::clone(&hash), HASHED);
     Some(hash)
 }
 

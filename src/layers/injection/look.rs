@@ -1,14 +1,14 @@
 //! What the scanner finds in a text, remembered: a conversation comes again with every turn, and an old output is not scanned
 //! anew. What is remembered depends on the text and on how it is read, on nothing else.
 
-use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use aws_lc_rs::digest::{Context, SHA256};
 
 use super::profile::Profile;
 use super::scan::{Scan, Scanner};
+use crate::generations::Generations;
 
 /// Scans that are remembered, in two generations: what is used moves to the young one, and the old one goes as a whole.
 const ENTRIES: usize = 16_384;
@@ -21,13 +21,7 @@ const SHORTEST: usize = 128;
 
 type Key = [u8; 32];
 
-#[derive(Default)]
-struct Generations {
-    young: HashMap<Key, Arc<Scan>>,
-    old: HashMap<Key, Arc<Scan>>,
-}
-
-static SEEN: LazyLock<Mutex<Generations>> = LazyLock::new(Mutex::default);
+static SEEN: LazyLock<Mutex<Generations<Key, Arc<Scan>>>> = LazyLock::new(Mutex::default);
 
 /// A place where an instruction seems to stand, and what of the text goes with it.
 #[derive(Clone, Debug)]
@@ -67,38 +61,18 @@ pub(super) fn look(scanner: &Scanner, text: &str, profile: &Profile<'_>) -> Arc<
     let Ok(key) = Key::try_from(hasher.finish().as_ref()) else {
         return Arc::new(scanner.scan(text, profile));
     };
-    if let Some(known) = remembered(&key) {
+    if let Some(known) = seen().get(&key, ENTRIES) {
         return known;
     }
     let scan = Arc::new(scanner.scan(text, profile));
     if scan.findings.len() <= PHRASES {
-        keep(key, &scan);
+        seen().keep(key, Arc::clone(&scan), ENTRIES);
     }
     scan
 }
 
-fn remembered(key: &Key) -> Option<Arc<Scan>> {
-    let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(scan) = seen.young.get(key) {
-        return Some(Arc::clone(scan));
-    }
-    let scan = seen.old.remove(key)?;
-    seen.keep(*key, Arc::clone(&scan));
-    Some(scan)
-}
-
-fn keep(key: Key, scan: &Arc<Scan>) {
-    let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
-    seen.keep(key, Arc::clone(scan));
-}
-
-impl Generations {
-    fn keep(&mut self, key: Key, scan: Arc<Scan>) {
-        if self.young.len() >= ENTRIES / 2 {
-            self.old = std::mem::take(&mut self.young);
-        }
-        self.young.insert(key, scan);
-    }
+fn seen() -> MutexGuard<'static, Generations<Key, Arc<Scan>>> {
+    SEEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The places of a text that reach a score.
